@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 
 from tallyroll.client.jsonlines import LineSource, envelope_of
 from tallyroll.client.packing import pack
-from tallyroll.errors import Reason, Rejected, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.events import Event, digest, event_body
 from tallyroll.model.ids import uuid7_time
 from tallyroll.model.windows import Grid, Span
+from tallyroll.reasons import Reason
 
 WINDOWS_MAX = 100
 BAD_LINES_KEPT = 20

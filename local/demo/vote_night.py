@@ -29,11 +29,11 @@ from local.demo.report import (
 from local.demo.run import Counts, Run, Start, now_ms
 from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from local.demo.votes import CANDIDATES, LATE_VOTER, VoteNight
-from tallyroll.errors import Reason
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Packet, decode
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 WINDOW_SECONDS = 5

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tallyroll.client.packing import pack
-from tallyroll.errors import Reason
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event, event_body
+from tallyroll.reasons import Reason
 
 CANDIDATES = (
     "Ada",

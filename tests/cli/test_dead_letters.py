@@ -16,9 +16,10 @@ from tallyroll.adapters.aws.create_requests import queue_attributes, table_reque
 from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 from tallyroll.cli import dlq, main
 from tallyroll.cli.dlq import receiving, redriving
-from tallyroll.errors import Missing, Reason
+from tallyroll.errors import Missing
 from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
+from tallyroll.reasons import Reason
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.command_line import Answer, CommandLine, run

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.reasons import Reason
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW, WINDOW
 from tests.harness.redriving import drain, records, reject

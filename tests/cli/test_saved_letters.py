@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tallyroll.cli import main, screen
-from tallyroll.errors import Missing, Reason
+from tallyroll.errors import Missing
 from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.reasons import Reason
 from tests.cli.command_line import CommandLine
 from tests.cli.test_dead_letters import Terminal
 from tests.harness.pipeline import hour

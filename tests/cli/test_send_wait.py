@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Refused, StoreError, Unknown
+from tallyroll.errors import Refused, StoreError, Unknown
 from tallyroll.model.ids import uuid7
 from tallyroll.model.messages import Rejection
+from tallyroll.reasons import Reason
 from tests.cli.command_line import CommandLine, lines
 from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, hour
 from tests.harness.redriving import drain, seal

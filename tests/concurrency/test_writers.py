@@ -10,7 +10,6 @@ from random import Random
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, Record
@@ -18,6 +17,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.concurrency.crowd import Crowd, Watcher
 from tests.tiers import TIER, Tier
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.transactions import plan, run
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
@@ -21,6 +20,7 @@ from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import StoredEvent, stored, whole
 from tallyroll.ports.store import Answer, Verdict
+from tallyroll.reasons import Reason
 from tests.contract.engines import START, Engine, commit, counted, record
 from tests.harness.payloads import NOISE, noise
 

@@ -19,7 +19,7 @@ from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.s3 import S3Bucket
 from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 from tallyroll.adapters.memory import MemoryBucket, MemoryDeadLetters, MemoryQueue
-from tallyroll.errors import Missing, Reason, StoreError
+from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, RedriveMark, Rejection
@@ -28,6 +28,7 @@ from tallyroll.pipeline import Pipeline
 from tallyroll.ports.backoff import REQUEST
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Queue
+from tallyroll.reasons import Reason
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tallyroll.testing.lean_sqs import lean_queues

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.transactions import plan, run
 from tallyroll.limits import EVENT_KEYS_MAX
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
+from tallyroll.reasons import Reason
 from tests.contract.engines import Engine, record
 
 MINUTE_MS = 60_000

@@ -16,11 +16,12 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.aws.create_requests import queue_attributes
 from tallyroll.adapters.aws.sqs import SqsQueue
-from tallyroll.errors import Missing, Reason, Refused
+from tallyroll.errors import Missing, Refused
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.queue import Invocations
+from tallyroll.reasons import Reason
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -35,8 +36,7 @@ class Place:
     made: Pipeline
     sqs: Any
 
-    def dead_letters(self) -> list[dict[str, Any]]:
-        """All messages of the dead-letter queue, attributes included."""
+    def dead_letters(self) -> list[dict[str, Any]]:  # attributes included
         found: list[dict[str, Any]] = []
         while messages := self.sqs.receive_message(
             QueueUrl=self.made.settings.dead_letters_url,

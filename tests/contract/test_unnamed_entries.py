@@ -12,11 +12,11 @@ from tallyroll.adapters.aws.sqs import EntryError, SqsPoster, SqsQueue, SqsSende
 from tallyroll.adapters.aws.sqs import Letter as Sent
 from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.ports.dead_letters import Resend
 from tallyroll.ports.queue import Post
+from tallyroll.reasons import Reason
 from tests.contract.engines import SteadyEffects
 
 SENT = 1_700_000_000_000

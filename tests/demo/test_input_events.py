@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from local.demo.input_events import InputEvents, KeyTruth
-from tallyroll.errors import Reason, UsageError
+from tallyroll.errors import UsageError
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.windows import Grid
+from tallyroll.reasons import Reason
 
 NOW = 1_795_161_600_000
 DAY = 86_400_000

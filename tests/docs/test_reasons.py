@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tallyroll.errors import Reason
+from tallyroll.reasons import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| (.+?) \| (.+?) \|(?: (.+?) \|)?$", re.MULTILINE)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, MetricNamespace, rules_for
-from tallyroll.errors import Reason
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tallyroll.telemetry import add_answer, add_read, add_report, add_rolled, add_steps, add_windows
 from tests.simulation import gauges

@@ -28,8 +28,8 @@ from typing import Any
 import pytest
 
 from local.runtime.api import FunctionFailed
-from tallyroll.errors import Reason
 from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.reasons import Reason
 from tests.e2e.conftest import BRIEF, NAME
 from tests.e2e.deployment import Deployment
 from tests.e2e.lambda_runtime import DeployedFunction

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tallyroll.adapters.memory import MemoryDeadLetters
-from tallyroll.errors import Reason
 from tallyroll.model.messages import Rejection
 from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId, window_start
 from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS, DeadLetterScan
 from tallyroll.operations.letter_events import Decision
 from tallyroll.operations.redrive import Redriver
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE, SECOND, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 LETTERS_MAX = 1_000

@@ -13,7 +13,6 @@ from release.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarm_rules import ALARMS
 from tallyroll.cdk.pages import PAGES
-from tallyroll.errors import Reason
 from tallyroll.ingest.cost import ItemSizes
 from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, BatchReport
 from tallyroll.lifecycle.runner import Rolled
@@ -21,6 +20,7 @@ from tallyroll.model.states import Status
 from tallyroll.planning.costs import METRICS_IDLE, METRICS_WATCHED
 from tallyroll.planning.costs import PAGES as PAGES_CHARGED
 from tallyroll.reads.counts import Gathering
+from tallyroll.reasons import Reason
 from tallyroll.settings.options import Options
 from tallyroll.telemetry import (
     NAMESPACE,

@@ -14,8 +14,8 @@ from math import isinf
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.errors import Reason
 from tallyroll.model.amounts import JsonFloat
+from tallyroll.reasons import Reason
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

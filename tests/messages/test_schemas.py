@@ -12,11 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tallyroll.adapters.aws.sqs import Letter, _attributes
-from tallyroll.errors import Absent, Archived, Reason, Rejected, StoreError, UsageError
+from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.model.events import decode
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.operations.schemas import SCHEMAS, file_name, schema_of, schema_text
 from tallyroll.reads.http import answer_error
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, WINDOW
 from tests.messages.compatibility import COMMITTED, PUBLISHED, RECEIVED, ROOT, SENT, breaks, read
 

@@ -16,7 +16,8 @@ from tallyroll.client.producer import PortProducer
 from tallyroll.client.receipts import Delivery, Receipt
 from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
-from tallyroll.errors import BufferFull, NotSent, Reason, Rejected
+from tallyroll.errors import BufferFull, NotSent, Rejected
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE
 from tests.producing.world import (
     FAULTS,

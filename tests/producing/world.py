@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tallyroll.adapters.dynamodb.items import parse_item
-from tallyroll.errors import Reason, Refused, Throttled, Unknown
+from tallyroll.errors import Refused, Throttled, Unknown
 from tallyroll.limits import QUEUE_BATCH_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.stored import events_of
 from tallyroll.ports.queue import Post, PostError
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE, TIME_LEFT, Pipeline, opened
 
 FAULTS = ("throttled", "lost-before", "lost-after", "partly", "unnamed", "refused")

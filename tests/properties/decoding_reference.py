@@ -11,9 +11,10 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Self
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import VALUE_BOUND, VALUE_DECIMALS_MAX, VALUE_DIGITS_MAX
 from tallyroll.model.events import ENVELOPE_VERSION, Envelope, Event, Packet
+from tallyroll.reasons import Reason
 
 MICROS: int = 10**VALUE_DECIMALS_MAX
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation])

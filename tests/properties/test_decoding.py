@@ -16,13 +16,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.decoding import HOSTILE, LEGAL, Shape
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import INTEGER_DIGITS_MAX, NESTING_MAX, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model import events
 from tallyroll.model.amounts import JsonFloat, parse_amount, parse_decimal, shown
 from tallyroll.model.events import Event
 from tallyroll.model.formats import json_texts
 from tallyroll.model.formats.json_texts import canonical, load_json, nesting
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW
 from tests.properties import decoding_reference as reference
 from tests.properties.strategies import json_values

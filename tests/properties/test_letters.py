@@ -15,11 +15,11 @@ from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, TS_MS_MAX
 from tallyroll.model.dead_letters import attributes_of, letter_of
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.windows import is_window_id, window_id
+from tallyroll.reasons import Reason
 from tests.contract.engines import SteadyEffects
 from tests.harness.pipeline import NOW, WINDOW
 

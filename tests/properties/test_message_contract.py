@@ -16,11 +16,12 @@ from jsonschema import Draft202012Validator
 
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.client.validation import BadLine, Validation
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import NESTING_MAX
 from tallyroll.model.events import decode
 from tallyroll.model.formats.json_texts import load_json, nesting
 from tallyroll.operations.schemas import FORMS, schema_of
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW
 from tests.messages.differences import DIFFERENCES, Difference
 from tests.properties.strategies import json_values

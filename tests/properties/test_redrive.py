@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.states import Status
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, SECOND, TIME_LEFT, hour, opened
 from tests.harness.redriving import Operator, drain, records, seal
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from tallyroll import limits
 from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
-from tallyroll.errors import Reason
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name
+from tallyroll.reasons import Reason
 from tests.simulation.alarms import MORE_PERIODS, raised
 from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.plans import FAULTS_MS, SETTINGS, START_MS, WINDOW_MS

@@ -16,7 +16,6 @@ import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 import tallyroll.model.foreign.mapping
 from tallyroll.adapters.memory import DeadLetter, MemoryCatalog
-from tallyroll.errors import Reason
 from tallyroll.ingest.placement import Placer
 from tallyroll.ingest.transactions import Commit, Continuation, _bisected, plan
 from tallyroll.ingest.writer import BatchReport, Writer
@@ -24,6 +23,7 @@ from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.records import Record, all_records
 from tallyroll.model.specs import Spec
 from tallyroll.ports.store import Metering, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.simulation import pipeline
 from tests.simulation.holdings import Found, Identity, WeighedItems
 from tests.simulation.operators import Operator

@@ -12,12 +12,12 @@ import pytest
 import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 from tallyroll import limits
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
 from tallyroll.reads.reader import Reader
+from tallyroll.reasons import Reason
 from tests.simulation.deaths import KINDS
 from tests.simulation.lasting_faults import ILL
 from tests.simulation.liveness import PARTS

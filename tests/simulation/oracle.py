@@ -18,7 +18,6 @@ from tallyroll.adapters.memory import (
     MemoryTotals,
 )
 from tallyroll.adapters.memory.tables import Items
-from tallyroll.errors import Reason
 from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.periods import PeriodState
@@ -27,6 +26,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.simulation.freezing import is_of, may_be_hot
 from tests.simulation.holdings import (

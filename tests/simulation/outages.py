@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tallyroll.cdk.alarm_rules import rules_for
-from tallyroll.errors import Reason
+from tallyroll.reasons import Reason
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.alarms import Raised, raised
 from tests.simulation.gauges import gauge_queues

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tallyroll.errors import Reason
 from tallyroll.model.formats.compression import compressed
+from tallyroll.reasons import Reason
 from tests.harness.payloads import noise
 from tests.simulation.holdings import MICROS
 from tests.simulation.sent import Sent

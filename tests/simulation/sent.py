@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallyroll.errors import Reason
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
+from tallyroll.reasons import Reason
 from tests.simulation.holdings import MICROS
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from tallyroll.adapters.memory import MemoryDeadLetters
-from tallyroll.errors import Reason, StoreError
+from tallyroll.errors import StoreError
 from tallyroll.operations import dead_letter_scan
 from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.operations.letter_events import Decision, LetterOutcome
 from tallyroll.operations.redrive import Redriver
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, SECOND, hour, opened
 from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
 from tests.simulation.weather import CALM

@@ -11,9 +11,10 @@ import pytest
 from tallyroll import Producer
 from tallyroll.client.receipts import Delivery
 from tallyroll.client.rules import group_of
-from tallyroll.errors import BufferFull, NotSent, Reason, Rejected, UsageError
+from tallyroll.errors import BufferFull, NotSent, Rejected, UsageError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
+from tallyroll.reasons import Reason
 from tests.unit.standing_in import URL, Answer, StandIn, client_error, failing, lost_reply, taken
 
 

@@ -14,10 +14,11 @@ from moto import mock_aws
 from tallyroll import Pipeline, Producer
 from tallyroll import pipeline as wiring
 from tallyroll.adapters.aws.client import LateClient, make_client
-from tallyroll.errors import Missing, Reason, Rejected, UsageError
+from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.formats.references import check_reference
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.payloads import noise
 from tests.harness.pipeline import NOW

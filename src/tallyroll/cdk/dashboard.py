@@ -19,9 +19,9 @@ from tallyroll.cdk.metrics import (
     computed,
     of_account,
 )
-from tallyroll.errors import Reason
 from tallyroll.model.states import Status
 from tallyroll.model.windows import KEYSPACES
+from tallyroll.reasons import Reason
 from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from tallyroll.cli.arguments import now_ms
 from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.client.jsonlines import LineSource, UnreadableInput
 from tallyroll.client.validation import BadLine, GoodLine, Validation
-from tallyroll.errors import Reason, UsageError
+from tallyroll.errors import UsageError
 from tallyroll.model.foreign.mapping import check_mapping
 from tallyroll.model.foreign.mappings import UNMAPPED, are_fields
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.operations.schemas import schema_text
+from tallyroll.reasons import Reason
 
 TOLD_EVERY = 1_000
 NOTES_SHOWN = 10

@@ -18,7 +18,6 @@ from tallyroll.client.interleaving import interleaved
 from tallyroll.client.packing import Packed, Packer, PacketLimits, queueable
 from tallyroll.client.savings import Savings
 from tallyroll.client.send_calendar import SendCalendar
-from tallyroll.errors import Reason
 from tallyroll.limits import QUEUE_BATCH_MAX
 from tallyroll.model.events import Envelope, Event, Packet, message_body
 from tallyroll.model.ids import uuid7, uuid7_time
@@ -27,6 +26,7 @@ from tallyroll.model.windows import WindowId
 from tallyroll.ports.backoff import BULK_REQUEST
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Sender, SendFailure
+from tallyroll.reasons import Reason
 
 SENDS_AT_ONCE = 8
 

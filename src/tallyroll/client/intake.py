@@ -12,7 +12,7 @@ from tallyroll.client.outbox import Outbox
 from tallyroll.client.packing import entry_text, queueable
 from tallyroll.client.receipts import Receipt
 from tallyroll.client.rules import ProducerRules
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import NESTING_MAX
 from tallyroll.model.events import Event, message_body
 from tallyroll.model.formats.json_texts import nesting
@@ -20,6 +20,7 @@ from tallyroll.model.formats.references import Reference, object_key
 from tallyroll.model.ids import uuid7_time
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.effects import Effects
+from tallyroll.reasons import Reason
 
 BODY_NESTING = 3  # brackets around a payload in a packet
 BYTES_OF_CHARACTER_MAX = 6  # of one that is escaped

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tallyroll.client.packing import queueable
-from tallyroll.errors import Reason, Rejected, TallyrollError, UsageError
+from tallyroll.errors import Rejected, TallyrollError, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX, PACKET_BYTES_MAX
 from tallyroll.model.events import Envelope, Event, decode, message_body
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.formats.zstandard_frames import ZSTANDARD_MAGIC, DamagedZstandard, expanded
+from tallyroll.reasons import Reason
 
 LINE_BYTES_MAX = 4 * 1024 * 1024  # an event of 1 MiB takes less, if ASCII is not escaped
 LINE_TOO_LONG = f"the line is over {LINE_BYTES_MAX >> 20} MiB"

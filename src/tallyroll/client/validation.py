@@ -19,13 +19,14 @@ from typing import Any
 
 from tallyroll.client.jsonlines import LineSource, envelope_of
 from tallyroll.client.notes import Notes
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION, Event, parse
 from tallyroll.model.foreign.envelopes import is_enveloped, unwrap
 from tallyroll.model.foreign.mapping import mapper_of
 from tallyroll.model.foreign.mappings import UNMAPPED, founded_with
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.json_texts import load_json
+from tallyroll.reasons import Reason
 
 ROOT = "$"
 _OWN_FIELDS = ("detail", "data")  # of EventBridge and CloudEvents: where an event lies as JSON

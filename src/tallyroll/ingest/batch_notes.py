@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tallyroll import limits
-from tallyroll.errors import Reason, StoreError
+from tallyroll.errors import StoreError
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.handing_back import delay_seconds
 from tallyroll.ingest.placement import BatchMessage
@@ -29,6 +29,7 @@ from tallyroll.ports.writer_notes import (
     message_digest,
     reception_of,
 )
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 COUNTS_KEPT_MS = 10_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tallyroll.errors import Reason
 from tallyroll.model.records import Record
+from tallyroll.reasons import Reason
 
 
 class Disposition(StrEnum):

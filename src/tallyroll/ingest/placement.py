@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected, StoreError
+from tallyroll.errors import Rejected, StoreError
 from tallyroll.ingest.fates import Disposition, Fate, handed_back, rejected
 from tallyroll.model.acceptance import (
     acceptable_record,
@@ -37,6 +37,7 @@ from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 _NO_CALENDAR = "the pipeline has no calendar yet: has the roller run?"

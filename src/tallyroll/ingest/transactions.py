@@ -17,7 +17,6 @@ from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 
-from tallyroll.errors import Reason
 from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.model.ids import Identity
@@ -28,6 +27,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED, Backoff
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import LIMIT_UNKNOWN, Answer, Element, Metering, Outcome, Store, Verdict
+from tallyroll.reasons import Reason
 
 Pay = Callable[[float], bool]
 """Pays an attempt of this cost; False if it must not be sent."""

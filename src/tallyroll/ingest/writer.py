@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from tallyroll.errors import Missing, Reason, StoreError
+from tallyroll.errors import Missing, StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
@@ -34,6 +34,7 @@ from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 # For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and

@@ -10,7 +10,7 @@ Next on the reading path: `model/sharding.py`.
 from __future__ import annotations
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.events import Envelope, Event
 from tallyroll.model.formats.payloads import LAYOUT, PayloadLayout
@@ -21,6 +21,7 @@ from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, iso
+from tallyroll.reasons import Reason
 
 
 def span_of(ts: int, sent: int, calendar: Calendar, skew: int) -> Span:

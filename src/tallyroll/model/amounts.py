@@ -7,8 +7,9 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Self
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import VALUE_BOUND, VALUE_DECIMALS_MAX, VALUE_DIGITS_MAX
+from tallyroll.reasons import Reason
 
 MICROS: int = 10**VALUE_DECIMALS_MAX
 SHOWN_MAX = 60  # characters of a value in an error message

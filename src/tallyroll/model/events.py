@@ -24,7 +24,7 @@ from itertools import chain
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.amounts import (
     MICROS,
     JsonFloat,
@@ -37,6 +37,7 @@ from tallyroll.model.formats.compression import FIELD, expanded, is_compressed
 from tallyroll.model.formats.fields import check_id, check_key, check_ts
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.formats.references import Reference, parse_reference
+from tallyroll.reasons import Reason
 
 DIGEST_VERSION = b"\x01"
 ENVELOPE_VERSION = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallyroll.errors import Reason
 from tallyroll.model.windows import WindowId
+from tallyroll.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import COPIES_BYTES_MAX, PACKET_BYTES_MAX, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.events import Event, Packet, digest
@@ -33,6 +33,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Series, added
 from tallyroll.model.windows import Span
+from tallyroll.reasons import Reason
 
 RecordName = tuple[str, str]
 """A record's name within its window: its key and its id."""

@@ -28,7 +28,7 @@ from functools import partial
 from hashlib import blake2b
 
 from tallyroll.client.bulk import BulkMessage
-from tallyroll.errors import Missing, Reason, StoreError, Throttled, Unknown
+from tallyroll.errors import Missing, StoreError, Throttled, Unknown
 from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
 from tallyroll.model.dead_letters import ReceivedLetter
@@ -42,6 +42,7 @@ from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
+from tallyroll.reasons import Reason
 
 PENDING_MAX = 50_000
 LOOKUPS_AT_ONCE = 8

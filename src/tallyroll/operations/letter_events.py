@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from tallyroll.errors import Reason, Rejected, StoreError
+from tallyroll.errors import Rejected, StoreError
 from tallyroll.model.acceptance import identities_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
@@ -24,6 +24,7 @@ from tallyroll.operations.event_status import Sought
 from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects, T
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 BODIES_AT_ONCE = 10

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 
-from tallyroll.errors import Reason, StoreError, UsageError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.ids import Identity
@@ -35,6 +35,7 @@ from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.store import Store
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 CLAIMS_AT_ONCE = 25  # per page; 8 concurrent pages take 200 of the client's 256 connections

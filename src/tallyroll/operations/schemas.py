@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.errors import Absent, Archived, Reason, StoreError, UsageError
+from tallyroll.errors import Absent, Archived, StoreError, UsageError
 from tallyroll.model import dead_letters
 from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION, REFERENCE, REFERRING_VERSION
 from tallyroll.model.formats.compression import COMPRESSED_VERSION, FIELD
 from tallyroll.reads.http import answer_error
+from tallyroll.reasons import Reason
 
 Schema = dict[str, Any]
 

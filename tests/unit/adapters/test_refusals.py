@@ -18,7 +18,7 @@ from tallyroll.adapters.dynamodb.items import gate_item, record_item
 from tallyroll.adapters.dynamodb.requests import recovery_of, tags_of
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
-from tallyroll.errors import Missing, Reason, Refused, Throttled, Unknown
+from tallyroll.errors import Missing, Refused, Throttled, Unknown
 from tallyroll.limits import PART_BYTES_MIN, QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import increments_of
@@ -26,6 +26,7 @@ from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Grid
 from tallyroll.ports.backoff import QUEUE_REQUEST
 from tallyroll.ports.store import Verdict
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.pipeline import MINUTE, NOW, WINDOW, StillEffects, record_with, spec_of
 

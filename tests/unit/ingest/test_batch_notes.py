@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.errors import Reason, Unknown
+from tallyroll.errors import Unknown
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import BatchMessage, Placer
@@ -15,6 +15,7 @@ from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEP
 from tallyroll.model.messages import Message
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.ports.writer_notes import Deaths, Reception, deaths_of, message_digest, reception_of
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SECOND, TIME_LEFT, WINDOW, Pipeline, opened
 
 LONG_AGO = NOW - 20 * MINUTE  # longer than any writer lasts

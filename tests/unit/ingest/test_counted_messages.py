@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.ingest.counted_messages import REMEMBERED_MAX, CountedMessages
 from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.model.messages import Message, RedriveMark
@@ -16,6 +15,7 @@ from tallyroll.model.states import Status
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.ports.writer_notes import message_digest
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
 MEGABYTE = 1_000_000

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
-from tallyroll.errors import Reason, Refused
+from tallyroll.errors import Refused
 from tallyroll.ingest import placement
 from tallyroll.ingest.writer import Writer
 from tallyroll.limits import LONE_DEATHS_MAX
@@ -26,6 +26,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.pipeline import HOUR, MINUTE, SECOND, START, PickyQueue, Pipeline, StillEffects
 

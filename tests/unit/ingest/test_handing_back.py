@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.ingest.handing_back import delay_seconds, is_expiring
 from tallyroll.limits import IN_FLIGHT_MAX, RECEIVES_GIVEN_UP
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, opened
 
 DAY = 24 * HOUR

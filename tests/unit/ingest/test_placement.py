@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.ingest.fates import handed_back, rejected
 from tallyroll.ingest.placement import BatchMessage, Placer
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
@@ -21,6 +21,7 @@ from tallyroll.model.states import Calendar, Window
 from tallyroll.model.windows import Grid, table_name, window_id
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
+from tallyroll.reasons import Reason
 from tests.harness.payloads import NOISE
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, Pipeline, hour, opened
 

@@ -7,7 +7,6 @@ import pytest
 
 from tallyroll.adapters.dynamodb.items import record_item
 from tallyroll.adapters.dynamodb.throughput import METERING
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored
 from tallyroll.ingest.transactions import Commit, Continuation, after, plan
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_BYTES_MAX
@@ -15,6 +14,7 @@ from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, record_with, spec_of
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.transactions import Commit, Continuation, after, plan, run
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, opened, record_with, spec_of
 from tests.unit.ingest.test_transactions import Latest
 

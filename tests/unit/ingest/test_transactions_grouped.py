@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING
-from tallyroll.errors import Reason
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.transactions import Commit, after, plan
 from tallyroll.limits import (
@@ -19,6 +18,7 @@ from tallyroll.limits import (
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, record_with, spec_of
 from tests.unit.ingest.test_transactions import (
     CONTENDED,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Throttled
+from tallyroll.errors import Throttled
 from tallyroll.ingest import placement
 from tallyroll.ingest.writer import DEADLINE_RESERVE_MS
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
@@ -18,6 +18,7 @@ from tallyroll.model.events import decode
 from tallyroll.model.ids import uuid7_time
 from tallyroll.model.messages import Rejection
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,

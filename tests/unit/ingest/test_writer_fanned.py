@@ -11,7 +11,7 @@ import pytest
 from tallyroll.adapters.dynamodb.items import parse_item
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.archive.recount import Recount
-from tallyroll.errors import Missing, Reason, SettingsError, Unknown
+from tallyroll.errors import Missing, SettingsError, Unknown
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import COPIES_BYTES_MAX, EVENT_KEYS_MAX, MAPPED_AHEAD_MS
 from tallyroll.model.foreign.mapping import mapper_of
@@ -21,6 +21,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import StoredEvent, stored, whole
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
+from tallyroll.reasons import Reason
 from tests.harness.payloads import NOISE, noise
 from tests.harness.pipeline import (
     HOUR,

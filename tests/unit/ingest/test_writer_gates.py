@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Missing, Reason, Unknown
+from tallyroll.errors import Missing, Unknown
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
     HOUR,
     NOW,

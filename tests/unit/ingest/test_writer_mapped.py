@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Unknown
+from tallyroll.errors import Unknown
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import MAPPED_AHEAD_MS, MAPPINGS_MAX
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.states import Calendar
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
     MINUTE,
     NOW,

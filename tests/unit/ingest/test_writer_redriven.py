@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tallyroll.adapters.aws.lambda_events import sqs_messages
-from tallyroll.errors import Reason
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import TS_MS_MAX, WINDOWS_PER_BATCH_MAX
 from tallyroll.model.dead_letters import attributes_of, redrive_of
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.windows import window_start
 from tallyroll.ports.catalog import Claim
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,

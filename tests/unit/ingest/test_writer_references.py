@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason
 from tallyroll.limits import REFERENCE_MS_MAX
 from tallyroll.model.messages import RedriveMark
 from tallyroll.model.stored import StoredEvent
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.reads.jsonable import stored_json
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, opened
 
 DAY = 86_400_000

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Missing, Reason, StoreError, Throttled
+from tallyroll.errors import Missing, StoreError, Throttled
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.specs import Spec
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, TIME_LEFT, Pipeline, opened
 
 

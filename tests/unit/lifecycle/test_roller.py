@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from tallyroll.errors import Reason, Unknown
+from tallyroll.errors import Unknown
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.state_machine import Step
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid, window_id
 from tallyroll.operations.backfill import open_past
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
     HOUR,
     MINUTE,

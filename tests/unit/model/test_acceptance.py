@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.acceptance import check_accepts, check_comes, span_of
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Grid
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, spec_of
 
 SKEW = 5 * MINUTE

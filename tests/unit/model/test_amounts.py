@@ -5,8 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.amounts import JsonFloat, format_amount, parse_amount, read_amount, shown
+from tallyroll.reasons import Reason
 
 
 def from_json(text: str) -> object:

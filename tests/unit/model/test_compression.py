@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import EXPANDED_BYTES_MAX
 from tallyroll.model.events import Packet, decode, digest
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.compression import Compressor, compressed
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW
 
 PACKET = json.dumps({"v": 1, "id": "p", "key": "k", "t0": NOW, "events": [[0], [5, 2.5, "é"]]})

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import INTEGER_DIGITS_MAX, NESTING_MAX, TS_MS_MAX, TS_MS_MIN
 from tallyroll.model.events import Event, Packet, decode, digest, parse
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats import json_texts
 from tallyroll.model.formats.json_texts import canonical, load_json
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW
 
 DEEP = 100_000

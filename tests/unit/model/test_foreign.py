@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.events import Event, Packet
 from tallyroll.model.foreign.reading import read
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW
 
 MESSAGE_ID = "165545c9-2a5c-472c-8df2-7ff2be2b3b1b"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected, SettingsError, UsageError
+from tallyroll.errors import Rejected, SettingsError, UsageError
 from tallyroll.limits import MAPPINGS_MAX
 from tallyroll.model.events import Event, Packet
 from tallyroll.model.foreign.mapping import mapper_of
 from tallyroll.model.foreign.mappings import NO_MAPPINGS, UNMAPPED, Mappings, founded_with
 from tallyroll.model.foreign.reading import read
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.pipeline import NOW
 from tests.unit.model.test_foreign import cloud_event, event_bridge, in_base64, s3_record, sns

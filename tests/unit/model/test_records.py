@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, digest
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, event_time, increments_of, record_of
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, record_with, spec_of
 
 MESSAGE = Message("m1", "{}", NOW + 7, 1, "r1")

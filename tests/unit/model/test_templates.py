@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.errors import Reason, Rejected, SettingsError
+from tallyroll.errors import Rejected, SettingsError
 from tallyroll.limits import EVENT_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.events import Event, digest
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.foreign.templates import TIME_PARTS, template_of
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.pipeline import NOW
 from tests.unit.model.test_foreign import event_bridge, sns

@@ -10,11 +10,12 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.errors import Reason, StoreError
+from tallyroll.errors import StoreError
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.operations import dead_letter_scan
 from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS, DeadLetterScan, Names
 from tallyroll.ports.queue import Backlog
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import SECOND, Pipeline, opened
 from tests.harness.redriving import reject
 

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from tallyroll.errors import Reason, StoreError, UsageError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter, attributes_of, letter_of
 from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid, window_id, window_start
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SECOND, START, WINDOW, Pipeline, hour, opened
 from tests.harness.redriving import (
     LATE,

@@ -8,12 +8,13 @@ import json
 
 import pytest
 
-from tallyroll.errors import Reason, Unknown
+from tallyroll.errors import Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import RedriveMark
 from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, NOW, WINDOW, Pipeline, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, counted, drain, records, reject, seal, with_late
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, Unknown
+from tallyroll.errors import Unknown
 from tallyroll.model.ids import Identity
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, NOW, SMALL, WINDOW, Pipeline, hour, opened, record_with
 from tests.harness.redriving import LATE, Operator, drain, records, reject, seal
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tallyroll.errors import Reason
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, counted, drain, records, reject, seal, send
 

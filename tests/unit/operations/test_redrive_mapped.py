@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tallyroll.errors import Reason
 from tallyroll.limits import MAPPED_AHEAD_MS
 from tallyroll.model.windows import window_start
 from tallyroll.operations.letter_events import LetterOutcome
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import MINUTE, SMALL, TIME_LEFT, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, drain, reject, seal
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Reason, StoreError, UsageError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid, window_start
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import CLAIMS_AT_ONCE, Redriver
+from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, WINDOW, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, counted, drain, reject, seal, send, with_late
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from tallyroll.errors import Reason
 from tallyroll.limits import RECEIVES_FUSE, VISIBILITY_MS
 from tallyroll.model.dead_letters import attributes_of, redrive_of
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Backlog, Invocations
+from tallyroll.reasons import Reason
 
 # SQS Developer Guide, ApproximateAgeOfOldestMessage: leaves out poison pills.
 AGE_RECEIVES_LEFT_OUT = 3

@@ -13,9 +13,9 @@ from cyclopts import Parameter, Token
 
 from tallyroll.cli.arguments import NUMBER
 from tallyroll.cli.screen import Screen, number_of
-from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import UNDELIVERED, ReceivedLetter
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
+from tallyroll.reasons import Reason
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline

@@ -25,12 +25,13 @@ from tallyroll.client.loading import (
 )
 from tallyroll.client.sources.places import BAD_LINES, CHECKPOINT, Place
 from tallyroll.client.sources.records import BadRecord, SourceRecord
-from tallyroll.errors import Reason, Rejected, StoreError, TallyrollError, UsageError
+from tallyroll.errors import Rejected, StoreError, TallyrollError, UsageError
 from tallyroll.limits import VALUE_DECIMALS_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.states import Calendar, Status, Window, takes_events
 from tallyroll.model.windows import Span, iso
 from tallyroll.operations.backfill import absent_of, open_needed, past_of, wait_open
+from tallyroll.reasons import Reason
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline

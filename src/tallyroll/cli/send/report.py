@@ -11,9 +11,9 @@ from typing import Any
 from tallyroll.cli.screen import Cell, Screen, known, number_of
 from tallyroll.client.bulk import BulkSender
 from tallyroll.client.jsonlines import LineSource
-from tallyroll.errors import Reason
 from tallyroll.model.dead_letters import UNDELIVERED
 from tallyroll.operations.arrivals import Arrivals
+from tallyroll.reasons import Reason
 
 LISTED_MAX = 20
 REDRIVEN = {

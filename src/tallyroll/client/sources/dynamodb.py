@@ -14,10 +14,11 @@ from typing import Any
 
 from tallyroll.client.jsonlines import LINE_TOO_LONG
 from tallyroll.client.sources.records import BadRecord, Change, Changed
-from tallyroll.errors import Missing, Reason, Rejected, UsageError
+from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat, shown
 from tallyroll.model.formats.json_texts import load_json
 from tallyroll.ports.bucket import Bucket
+from tallyroll.reasons import Reason
 
 SUMMARY = "manifest-summary.json"
 FILES = "manifest-files.json"

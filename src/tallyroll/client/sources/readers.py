@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from tallyroll.client.jsonlines import LINE_TOO_LONG, LineSource
 from tallyroll.client.sources.dynamodb import image_of
 from tallyroll.client.sources.records import OP, BadRecord, SourceRecord, inserted
-from tallyroll.errors import Reason, UsageError
+from tallyroll.errors import UsageError
 from tallyroll.limits import ITEM_BYTES_MAX
+from tallyroll.reasons import Reason
 
 NOT_CSV = "not-csv"
 FIELD_CHARACTERS_MAX = 2 * ITEM_BYTES_MAX  # a quote that never ends swallows no more

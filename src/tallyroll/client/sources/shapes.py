@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 from tallyroll.client.jsonlines import LINE_TOO_LONG, check_size, envelope_of
 from tallyroll.client.sources.records import BadRecord, SourceRecord, plain, utc
-from tallyroll.errors import Reason, Rejected, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat, rounded, shown
 from tallyroll.model.events import Envelope, Event, decode, parse
 from tallyroll.model.foreign.envelopes import Unwrapped, unwrap
 from tallyroll.model.foreign.mapping import Mapper
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.ids import uuid7_time
+from tallyroll.reasons import Reason
 
 UNITS_US = {"s": Decimal(1_000_000), "ms": Decimal(1_000), "us": Decimal(1), "ns": Decimal("0.001")}
 FIELDS = ("key", "id", "ts", "value")

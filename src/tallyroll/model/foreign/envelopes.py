@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import ENVELOPES_MAX
 from tallyroll.model.amounts import JsonFloat, shown
 from tallyroll.model.events import Envelope, Event, parse
@@ -31,6 +31,7 @@ from tallyroll.model.foreign.times import read_time
 from tallyroll.model.formats.fields import check_id
 from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.ids import uuid7_time
+from tallyroll.reasons import Reason
 
 ReadFloat = Callable[[str], Any]
 

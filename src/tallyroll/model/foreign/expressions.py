@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tallyroll.errors import Reason, Rejected, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import shown
+from tallyroll.reasons import Reason
 
 Find = Callable[[Any], Any]
 _GIVE_A_DEFAULT = "give a default by `||` for what may be missing"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import JsonFloat
 from tallyroll.model.events import Envelope, Event, parse
 from tallyroll.model.foreign.envelopes import (
@@ -32,6 +32,7 @@ from tallyroll.model.foreign.times import read_time
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.records import event_time
+from tallyroll.reasons import Reason
 
 FIELDS = ("key", "id", "ts", "value", "payload")
 KEYS = "keys"

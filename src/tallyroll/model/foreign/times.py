@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.amounts import shown
+from tallyroll.reasons import Reason
 
 _RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII

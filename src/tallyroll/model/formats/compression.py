@@ -9,8 +9,9 @@ import binascii
 import zlib
 from base64 import b64decode, b64encode
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import EXPANDED_BYTES_MAX
+from tallyroll.reasons import Reason
 
 COMPRESSED_VERSION = 2
 FIELD = "zlib"

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from tallyroll import limits
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.model.amounts import shown
+from tallyroll.reasons import Reason
 
 _KEY_TEXT = f"a text of 1 to {limits.KEY_BYTES_MAX} bytes"
 _ID_TEXT = f"a text of 1 to {limits.ID_BYTES_MAX} bytes"

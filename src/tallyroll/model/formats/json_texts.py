@@ -15,9 +15,10 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
-from tallyroll.errors import Reason, Rejected
+from tallyroll.errors import Rejected
 from tallyroll.limits import INTEGER_DIGITS_MAX, NESTING_MAX
 from tallyroll.model.amounts import JsonFloat, shown
+from tallyroll.reasons import Reason
 
 _OPENING, _CLOSING = b"[{", b"]}"
 # What each bracket adds to the depth, as signed bytes.

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from tallyroll.errors import Reason, Refused, Rejected
+from tallyroll.errors import Refused, Rejected
 from tallyroll.limits import REFERENCE_MS_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import iso
+from tallyroll.reasons import Reason
 
 FORMAT_REFERENCE = "s3ref1"
 PAYLOADS_PREFIX = "payloads"  # of the objects in the bucket
