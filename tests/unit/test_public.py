@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 import tallyroll
+from tallyroll import pipeline
+from tallyroll.settings import Settings
 from tests.harness.processes import ran
 
 NAMES = ["Event", "Pipeline", "Producer", "Reader", "Settings", "errors"]
@@ -42,3 +45,15 @@ def test_the_package_imports_none_of_them_before_they_are_used() -> None:
 
 def test_an_events_amount_has_its_unit_in_its_first_line() -> None:
     assert "millionths" in str(inspect.getdoc(tallyroll.Event)).splitlines()[0]
+
+
+def test_a_teardown_is_in_the_pipelines_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions: list[str | None] = []
+
+    def client(_: str, region: str | None) -> Mock:
+        regions.append(region)
+        return Mock()
+
+    monkeypatch.setattr(pipeline, "LateClient", client)
+    pipeline.Pipeline(Settings(bucket="b"), region="eu-west-1").teardown()
+    assert {*regions} == {"eu-west-1"}

@@ -147,8 +147,9 @@ class Pipeline:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
         from tallyroll.operations.teardown import Teardown
 
+        settings = replace(self.settings, retention_ms=0)
         hasty = Pipeline(
-            replace(self.settings, retention_ms=0), self.effects, self._observe, ports=self._ports
+            settings, self.effects, self._observe, region=self._region, ports=self._ports
         )
         return Teardown(
             hasty.settings,
@@ -373,7 +374,7 @@ class Pipeline:
         """What identities may do, by simulation."""
         from tallyroll.adapters.aws.stack import IamRights
 
-        return IamRights(self.caller("iam"), region())
+        return IamRights(self.caller("iam"), self._region or region())
 
     @cached_property
     def dynamodb(self) -> Caller:
