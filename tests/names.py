@@ -1,7 +1,7 @@
 """No two public classes of the core share a name: `python -m tests.names`.
 
-A name then has one meaning wherever it is read. `Tallyroll` alone stands twice, since users import
-it from two packages: the construct of `tallyroll.cdk` and the fixture of `tallyroll.testing`.
+So a class name has one meaning in the whole core. `Tallyroll` is the exception: users import the
+construct `tallyroll.cdk.Tallyroll` and the fixture's type `tallyroll.testing.Tallyroll`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ OUTSIDE = {"functions", "infra", "local", "release", "trial", "benchmarks", "tes
 PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
-# Beside `limits` stand the cost model of writes, which stores, plans and producers share, and the
-# reasons for rejections, which whoever adds one looks for by name.
+# `write_units` is at the root because stores, plans and producers share it. `reasons` is there so
+# that it is found by its name.
 ROOT_NAMES_MAX, PACKAGE_MODULES_MAX = 22, 18
 
 

@@ -328,8 +328,8 @@ class _Proof:
                 raise ProofMismatch([f"far more keys than the {self.window.keys} when sealed"])
         findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums
-        report = list(islice(findings, FINDINGS_KEPT))
-        return ComparedNote(self.identity, len(merged.records), events, str(amount), report)
+        kept = list(islice(findings, FINDINGS_KEPT))
+        return ComparedNote(self.identity, len(merged.records), events, str(amount), kept)
 
     def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:
         bodies = self.spills.bodies((run for note in read for run in note.runs), partition)

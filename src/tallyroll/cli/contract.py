@@ -88,8 +88,8 @@ def _mapping_in(given: str) -> str:
         try:
             text = Path(given).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            report = "neither a JSON object nor a readable file"
-            raise UsageError(f"{what}: {report}: {error}") from None
+            problem = "neither a JSON object nor a readable file"
+            raise UsageError(f"{what}: {problem}: {error}") from None
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -81,11 +81,11 @@ def probe(
             raise UsageError("not agreed to: nothing was sent")
     with screen.progress("counting", cost.events) as bar:
 
-        def report(counted: int) -> None:
+        def show_progress(counted: int) -> None:
             done = f"{counted:,} of {cost.events:,} events"
             bar(completed=counted, done=done, counted=counted)
 
-        outcome = made.probe(plan).run(timeout, report)
+        outcome = made.probe(plan).run(timeout, show_progress)
     if not outcome.taken:
         raise Refused(f"nothing was sent: the queue took none of {cost.messages:,} messages")
     _show(outcome, plan, screen)

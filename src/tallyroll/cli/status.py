@@ -26,8 +26,8 @@ def status(*, run: Run) -> int:
     if run.screen.json:
         run.screen.emit({"pipeline": run.settings.name} | _json(found))
     else:
-        report = [(name, text) for name, text in _report(found).items() if text]
-        run.screen.table(("", run.settings.name), report)
+        rows = [(name, text) for name, text in _report(found).items() if text]
+        run.screen.table(("", run.settings.name), rows)
     for what in found.unknown:
         run.screen.tell(f"not known: {what}")
     return 0

@@ -142,7 +142,7 @@ def _export(case: Checkup, run: Run, yes: str | None, timeout_ms: int, *, dry_ru
 
 def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> TeardownProgress:
     teardown, screen = run.pipeline(case.settings).teardown(), run.screen
-    report: set[str] = set()
+    seen: set[str] = set()
     most = 0
     with screen.progress("taking down") as bar:
 
@@ -154,8 +154,8 @@ def _carry(case: Checkup, timeout_ms: int, run: Run, lost: Container[str]) -> Te
             done = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
             bar(total=most, completed=most - left, done=done)
             for problem in progress.problems:
-                if problem not in report:
-                    report.add(problem)
+                if problem not in seen:
+                    seen.add(problem)
                     screen.tell(problem)
 
         return teardown.run(timeout_ms, on_progress, lost)

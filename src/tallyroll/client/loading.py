@@ -96,8 +96,8 @@ class BadFile:
         """Add a record. Raises UsageError if that fails."""
         if self._dry:
             return
-        on_progress = {"source": source, "line": record.number, "reason": str(bad.reason)}
-        line = json.dumps({**on_progress, "detail": bad.detail, "text": record.text}) + "\n"
+        reported = {"source": source, "line": record.number, "reason": str(bad.reason)}
+        line = json.dumps({**reported, "detail": bad.detail, "text": record.text}) + "\n"
         try:
             if self._file is None:
                 self.path.touch()

@@ -146,9 +146,9 @@ class PortProducer:
     def _make_room(self, *, blocks: bool) -> None:
         """Wait until there is room. Raises BufferFull, or UsageError if it was closed meanwhile."""
         outbox, most = self._outbox, self._limits.buffer_bytes
-        report = f"{outbox.held} bytes are held, of {most}"
+        text = f"{outbox.held} bytes are held, of {most}"
         if not blocks or current_thread() in self._threads:
-            raise BufferFull(report)
+            raise BufferFull(text)
         outbox.counts.blocked += 1
         self._blocked += 1
         self._wake.notify_all()
@@ -156,7 +156,7 @@ class PortProducer:
             if not self._wait_for(
                 lambda: outbox.held < most or bool(self._closed), self._limits.block_ms
             ):
-                raise BufferFull(f"{report}, after {self._limits.block_ms:g} ms")
+                raise BufferFull(f"{text}, after {self._limits.block_ms:g} ms")
         finally:
             self._blocked -= 1
         if self._closed:
@@ -273,10 +273,10 @@ class PortProducer:
         lost, self._lost = self._lost, None
         if not lost:
             return
-        report = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
+        text = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
         if waiting:
-            report += f"; {waiting} events are still being sent"
-        raise NotSent(report, events=lost.events, unknown=lost.unknown, kept=lost.kept)
+            text += f"; {waiting} events are still being sent"
+        raise NotSent(text, events=lost.events, unknown=lost.unknown, kept=lost.kept)
 
     def _wait_for(self, met: Callable[[], bool], most_ms: float | None) -> bool:
         """Wait under the lock, at most `most_ms`, and return whether the condition is met."""
@@ -348,13 +348,13 @@ class PortProducer:
             settled = self._outbox.abandon()
             self._note_lost(settled)
             self._settled.notify_all()
-        report: Sequence[Outgoing] = ()
+        done: Sequence[Outgoing] = ()
         try:
             self._call_back(settled)
-            report = settled
+            done = settled
         finally:  # a callback may end the program
             with self._lock:
-                self._outbox.reported(report)
+                self._outbox.reported(done)
                 self._outbox.close()
             for thread in self._threads:
                 thread.join(0 if settled else JOIN_S)

@@ -66,7 +66,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class BatchMessage:
-    """A message of a batch, and what the steps so far found. Each step returns new deliveries.
+    """A message of a batch, and what the steps so far found. Each step returns new ones.
 
     `span` is the window of its time, `target` the window to which it was redriven. `undated` events
     have an id of their own but no time. After placement a message has either its place or a fate.
@@ -99,11 +99,11 @@ class BatchMessage:
         return Rejection(self.message, self.fate.reason, self.fate.detail, window)
 
     def handed_back(self, detail: str, *, waits: bool = False) -> BatchMessage:
-        """The delivery, to come again; `waits`: once its window takes it."""
+        """The message, to come again; `waits`: once its window takes it."""
         return replace(self, fate=handed_back(detail, waits=waits))
 
     def rejected(self, reason: Reason, detail: str) -> BatchMessage:
-        """The delivery, to go to the dead-letter queue."""
+        """The message, to go to the dead-letter queue."""
         return replace(self, fate=rejected(reason, detail))
 
 

@@ -181,8 +181,8 @@ def _exponent_too_large(text: str) -> Rejected:
     return Rejected(Reason.BAD_VALUE, f"value {_cut(text)} has too large an exponent")
 
 
-def _too_large(report: str) -> Rejected:
-    return Rejected(Reason.BAD_VALUE, f"value {report}: must be below 10^18 in size")
+def _too_large(value: str) -> Rejected:
+    return Rejected(Reason.BAD_VALUE, f"value {value}: must be below 10^18 in size")
 
 
 def format_amount(amount: int) -> str:

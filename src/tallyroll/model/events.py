@@ -175,10 +175,8 @@ def _parse(fields: Any, written: Any) -> Envelope:
         fields = _as_written(fields, written)
         raise Rejected(Reason.NOT_AN_OBJECT, f"{shown(fields)} is not a JSON object")
     if written:
-        report = {
-            name: _as_written(fields[name], written[name]) for name in _FIELDS & fields.keys()
-        }
-        fields = {**fields, **report}
+        exact = {name: _as_written(fields[name], written[name]) for name in _FIELDS & fields.keys()}
+        fields = {**fields, **exact}
     version = fields.get("v", ENVELOPE_VERSION)
     if isinstance(version, bool) or version != ENVELOPE_VERSION:
         if version == REFERRING_VERSION and REFERENCE in fields:

@@ -91,15 +91,15 @@ def _hash_of(name: str) -> int:
 
 
 class DeadLetterScan:
-    """One look at the dead letters: gives each letter to one worker, once.
+    """One scan of the dead letters: gives each letter to one worker, once.
 
     A letter stays held until it is deleted. If more than `HELD_MAX` letters are held, the oldest
     are made visible, so that SQS delivers others; they are recognized when they are received again.
-    A look deletes nothing. It is thread-safe.
+    A scan deletes nothing. It is thread-safe.
     """
 
     def __init__(self, letters: DeadLetters, effects: Effects, limit: int | None = None) -> None:
-        """A look at up to `limit` letters, or at all of them if it is None."""
+        """A scan of up to `limit` letters, or at all of them if it is None."""
         self._letters = letters
         self._effects = effects
         self._limit = sys.maxsize if limit is None else limit
@@ -121,7 +121,7 @@ class DeadLetterScan:
 
     @property
     def total(self) -> int:
-        """Roughly how many letters this look will see."""
+        """Roughly how many letters this scan will see."""
         return min(self.expected, self._limit)
 
     def stop(self) -> None:

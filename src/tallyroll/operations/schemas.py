@@ -62,8 +62,8 @@ def event() -> Schema:
 def referring() -> Schema:
     """One event with an uploaded payload: the body of a message."""
     made = event()
-    report = "The version of the message's format; releases that know no references refuse 2"
-    versions = {"enum": [REFERRING_VERSION, ENVELOPE_VERSION], "description": report}
+    text = "The version of the message's format; releases that know no references refuse 2"
+    versions = {"enum": [REFERRING_VERSION, ENVELOPE_VERSION], "description": text}
     reference = _object(
         "Where the payload is: its canonical JSON, in the pipeline's bucket, under its prefix"
         " payloads/NAME/DAY/. It is good for 30 days from its upload on.",
@@ -252,8 +252,8 @@ def _version(version: int = ENVELOPE_VERSION) -> Schema:
 
 def _key() -> Schema:
     unfit = f"^{limits.KEY_RESERVED_PREFIX}|{_CONTROL}"
-    report = f"What is counted: 1 to {limits.KEY_BYTES_MAX} bytes of UTF-8"
-    return _text(limits.KEY_BYTES_MAX, unfit) | {"description": report}
+    text = f"What is counted: 1 to {limits.KEY_BYTES_MAX} bytes of UTF-8"
+    return _text(limits.KEY_BYTES_MAX, unfit) | {"description": text}
 
 
 def _text(most: int, unfit: str) -> Schema:

@@ -168,8 +168,8 @@ def _reason(backend: models.DynamoDBBackend, action: dict[str, Any]) -> Reason:
     )
     if holds.expr(current):
         return _FINE
-    report = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current
-    item = current.to_json()["Attributes"] if report and current else None
+    returned = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current
+    item = current.to_json()["Attributes"] if returned and current else None
     return "ConditionalCheckFailed", str(ConditionalCheckFailed().message), item
 
 

@@ -73,8 +73,8 @@ class CassandraTables:
         there = self._tags(table)
         for name, value in tags.items():
             if there.get(name) != value:
-                report = there.get(name, "absent")
-                raise _not_ours(table, f"its tag {name} is {report!r}, not {value!r}")
+                value_there = there.get(name, "absent")
+                raise _not_ours(table, f"its tag {name} is {value_there!r}, not {value!r}")
 
     def recover_table(self, table: str) -> None:
         """Nothing is to be done: a table is made with its backups."""

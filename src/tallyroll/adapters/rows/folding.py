@@ -22,9 +22,9 @@ NOT_FOLDED = "NotFolded"
 
 def mark(row: Record) -> bytes:
     """A digest of a row's place and content."""
-    report = blake2b(f"{row.key}.{row.shard}#{row.id}\0".encode(), digest_size=MARK_BYTES)
-    report.update(row.digest)
-    return report.digest()
+    digest = blake2b(f"{row.key}.{row.shard}#{row.id}\0".encode(), digest_size=MARK_BYTES)
+    digest.update(row.digest)
+    return digest.digest()
 
 
 def part_of(row_mark: bytes, parts: int) -> int:

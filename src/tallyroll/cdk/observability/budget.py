@@ -26,7 +26,7 @@ class Budget(Construct):
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
         super().__init__(scope, id_)
         email, limit = options.alarm_email, options.budget
-        report = budgets.CfnBudget.SubscriberProperty(subscription_type="EMAIL", address=email)
+        subscriber = budgets.CfnBudget.SubscriberProperty(subscription_type="EMAIL", address=email)
         # It has no name of ours: another address replaces it, and the name would be taken. Source:
         # CloudFormation's schema of the type.
         budgets.CfnBudget(
@@ -46,7 +46,7 @@ class Budget(Construct):
                         threshold=share,
                         threshold_type="PERCENTAGE",
                     ),
-                    subscribers=[report],
+                    subscribers=[subscriber],
                 )
                 for kind, share in NOTIFIED
             ],

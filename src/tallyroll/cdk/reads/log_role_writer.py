@@ -70,7 +70,7 @@ def answer(
 ) -> None:
     """Tell CloudFormation the outcome: a failure if there is a reason. Raises OSError."""
     named = ("StackId", "RequestId", "LogicalResourceId")
-    report = {
+    told = {
         "Status": "FAILED" if reason else "SUCCESS",
         "Reason": reason or "done",
         "PhysicalResourceId": event.get("PhysicalResourceId", "api-gateway-log-role"),
@@ -78,7 +78,7 @@ def answer(
     }
     request = urllib.request.Request(  # noqa: S310  (CloudFormation's own address)
         event["ResponseURL"],
-        data=json.dumps(report).encode(),
+        data=json.dumps(told).encode(),
         headers={"Content-Type": ""},  # its signature has none
         method="PUT",
     )

@@ -98,8 +98,8 @@ def _lines(check: Check, width: int) -> list[str]:
 def _summary(checks: list[Check]) -> str:
     counts = Counter(sign.level for check in checks for sign in check.bad)
     findings, warnings = counts[Level.FINDING], counts[Level.WARNING]
-    show_checks = ((len(checks), "check"), (findings, "finding"), (warnings, "warning"))
-    text = ", ".join(number_of(count, noun) for count, noun in show_checks)
+    totals = ((len(checks), "check"), (findings, "finding"), (warnings, "warning"))
+    text = ", ".join(number_of(count, noun) for count, noun in totals)
     open_ = counts[Level.UNCHECKED]
     return f"{text}, {open_} could not be checked" if open_ else text
 

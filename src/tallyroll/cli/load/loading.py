@@ -58,8 +58,8 @@ class LoadFiles:
         """The files that were named, or those named after the queue and what is loaded. A `dry` run
         writes none. Raises UsageError.
         """
-        on_progress = "\n".join((str(options["queue"]), *given))
-        name = blake2b(on_progress.encode(), digest_size=5).hexdigest()
+        identifying = "\n".join((str(options["queue"]), *given))
+        name = blake2b(identifying.encode(), digest_size=5).hexdigest()
         path = Path(checkpoint or CHECKPOINT.format(name))
         bad_path = Path(bad or BAD_LINES.format(name))
         sources = {place.path.resolve() for place in places if place.path}

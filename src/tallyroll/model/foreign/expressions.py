@@ -54,8 +54,8 @@ class Expression:
 
     def _nothing(self, document: Any) -> Rejected:
         missing = self.missing(document)
-        report = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
-        return self.failed(f"finds nothing: {report}")
+        reason = f"there is no {shown('.'.join(missing))}" if missing else _GIVE_A_DEFAULT
+        return self.failed(f"finds nothing: {reason}")
 
     def missing(self, document: Any) -> tuple[str, ...]:
         """The shortest part of its path that finds nothing; empty if it is no path, or finds it."""

@@ -40,14 +40,14 @@ def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
                     if not data:
                         break
                     if padded or data[:1] != _FIRST_BYTE:
-                        report = f"after part {members} of the gzip data comes other data"
-                        raise zlib.error(f"{report}: {data[:8]!r}")
+                        problem = f"after part {members} of the gzip data comes other data"
+                        raise zlib.error(f"{problem}: {data[:8]!r}")
                 member = decompressobj(_WITH_HEADER)
             try:
                 part = member.decompress(rest, PART_BYTES_MAX)
             except zlib.error as error:
-                report = f"part {members + 1} of the gzip data is damaged"
-                raise zlib.error(f"{report}: {error}") from None
+                problem = f"part {members + 1} of the gzip data is damaged"
+                raise zlib.error(f"{problem}: {error}") from None
             if part:
                 yield part
             rest = member.unconsumed_tail

@@ -45,8 +45,8 @@ def load_json(text: str, read_float: Callable[[str], Any] = JsonFloat) -> Any:
     except (json.JSONDecodeError, _NotJson) as error:
         raise Rejected(Reason.NOT_JSON, f"{error}: {shown(text)}") from None
     except ValueError:  # int's own limit
-        report = f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
-        raise Rejected(Reason.NOT_JSON, report) from None
+        detail = f"a whole number has more than {INTEGER_DIGITS_MAX} digits: {shown(text)}"
+        raise Rejected(Reason.NOT_JSON, detail) from None
 
 
 def nesting(text: str) -> int:

@@ -76,9 +76,9 @@ class Chunk:
     @property
     def digest(self) -> int:
         """A digest of its name and data, below 2^128."""
-        report = blake2b(f"{self.name}\0".encode(), digest_size=_SUM_BYTES)
-        report.update(self.data)
-        return int.from_bytes(report.digest(), "big")
+        digest = blake2b(f"{self.name}\0".encode(), digest_size=_SUM_BYTES)
+        digest.update(self.data)
+        return int.from_bytes(digest.digest(), "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class ChunkManifest:
 
     def encode(self) -> bytes:
         """The manifest as the data of a record."""
-        report = [self.key, self.count, self.stored, self.expanded, f"{self.sum:032x}"]
-        return _NO_TEXT + canonical(report).encode()
+        parts = [self.key, self.count, self.stored, self.expanded, f"{self.sum:032x}"]
+        return _NO_TEXT + canonical(parts).encode()
 
 
 def manifest_in(data: bytes | None, form: str | None) -> ChunkManifest | None:

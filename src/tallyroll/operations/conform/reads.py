@@ -27,8 +27,8 @@ def consistent_reads(stage: Stage) -> str:
     readers = [partial(_read_own_writes, stage, number, stale) for number in range(READERS)]
     writes = sum(stage.together(readers))
     if stale:
-        report = ", ".join(f"{times:,} by {kind}" for kind, times in sorted(stale.items()))
-        raise Broken(f"after {writes:,} writes, reads did not show the write: {report}")
+        counts = ", ".join(f"{times:,} by {kind}" for kind, times in sorted(stale.items()))
+        raise Broken(f"after {writes:,} writes, reads did not show the write: {counts}")
     return f"{writes:,} writes, each read by GetItem and Query at once, some by Scan"
 
 

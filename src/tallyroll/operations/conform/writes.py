@@ -202,8 +202,8 @@ def reasons(stage: Stage) -> str:
     for at, element in enumerate(outcome.records):
         answer = Answer.DUPLICATE if at in wanted else Answer.FINE
         if element.answer is not answer:
-            report = element.detail or element.answer
-            raise Broken(f"put {at + 1} of {len(sent)} is {answer}, and the reason says {report}")
+            detail = element.detail or element.answer
+            raise Broken(f"put {at + 1} of {len(sent)} is {answer}, and the reason says {detail}")
         if element.digest != wanted.get(at):
             raise Broken(f"the reason of put {at + 1} of {len(sent)} does not have the stored item")
     if any(element.answer is not Answer.FINE for element in outcome.increments):
