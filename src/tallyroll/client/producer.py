@@ -365,7 +365,7 @@ class PortProducer:
         """The producer's numbers so far."""
         with self._lock:
             counts = self._outbox.counts
-            return Stats(**asdict(counts), held_bytes=self._outbox.held)
+            return Stats(**asdict(counts), waiting=counts.waiting, held_bytes=self._outbox.held)
 
 
 def _and_others(lost: NotSent, other: NotSent) -> NotSent:

@@ -28,8 +28,8 @@ class Counts:
         return self.accepted + self.recovered - self.confirmed - self.failed - self.kept
 
 
-@dataclass(slots=True, kw_only=True)
-class Stats(Counts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
     """A producer's numbers since it was made.
 
     Of the events that were `accepted`, or `recovered` from the spool, the queue has `confirmed`;
@@ -40,4 +40,17 @@ class Stats(Counts):
     the spool that could not be read. `held_bytes` is roughly what the buffer holds.
     """
 
-    held_bytes: int = 0
+    accepted: int
+    recovered: int
+    confirmed: int
+    failed: int
+    kept: int
+    waiting: int
+    messages: int
+    requests: int
+    retries: int
+    unknown: int
+    throttled: int
+    blocked: int
+    damaged: int
+    held_bytes: int

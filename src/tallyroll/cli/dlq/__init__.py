@@ -213,8 +213,9 @@ def _save(
         def keep(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
             nonlocal deleted
             saved = letters.save(choice.of(batch), only_read=deletes)
-            answers = made.dead_letters.delete(saved) if saved and deletes else []
-            gone = [letter for letter, sure in zip(saved, answers, strict=False) if sure]
+            doomed = saved if deletes else []
+            answers = made.dead_letters.delete(doomed) if doomed else []
+            gone = [letter for letter, sure in zip(doomed, answers, strict=True) if sure]
             scan.forget(gone)
             with lock:
                 deleted += len(gone)
