@@ -10,6 +10,7 @@ import pytest
 
 import tallyroll
 from tallyroll import pipeline
+from tallyroll.errors import UsageError
 from tallyroll.settings import Settings
 from tests.harness.processes import ran
 
@@ -57,3 +58,9 @@ def test_a_teardown_is_in_the_pipelines_region(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pipeline, "LateClient", client)
     pipeline.Pipeline(Settings(bucket="b"), region="eu-west-1").teardown()
     assert {*regions} == {"eu-west-1"}
+
+
+def test_a_port_of_an_unknown_name_is_refused() -> None:
+    for name in ("stores", "settings", "payload"):
+        with pytest.raises(UsageError, match=f"ports '{name}': Pipeline makes no port"):
+            pipeline.Pipeline(Settings(bucket="b"), ports={name: Mock()})

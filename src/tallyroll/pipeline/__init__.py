@@ -26,6 +26,7 @@ from tallyroll.adapters.aws.sqs import SqsPoster, SqsQueue, SqsSender
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.errors import UsageError
 from tallyroll.ports.effects import Effects
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
@@ -62,9 +63,9 @@ class Pipeline:
     """One pipeline: its use cases, and the adapters under them, each made when first asked for.
 
     `effects` gives time, chance and threads; `observe` is called for every AWS call. All clients
-    share one boto3 session, and are in `region`, by default that of the environment. `ports` are
-    used in place of the adapters of their names: `store`, `catalog`, `queue` ...; `dynamodb` and
-    `sqs` are the callers of these services.
+    are in `region`, by default that of the environment. `ports` replace the adapters of their
+    names: `store`, `catalog`, `queue` ...; `dynamodb` and `sqs` are the callers of these services.
+    Raises UsageError for a port of another name.
     """
 
     def __init__(
@@ -82,6 +83,9 @@ class Pipeline:
         self._region = region
         self._resources = declare(settings)
         self._ports = ports
+        for name in ports:
+            if not isinstance(getattr(type(self), name, None), cached_property):
+                raise UsageError(f"ports {name!r}: Pipeline makes no port of this name")
         vars(self).update(ports)  # where the cached properties keep what they have made
 
     @cached_property
@@ -147,10 +151,8 @@ class Pipeline:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
         from tallyroll.operations.teardown import Teardown
 
-        settings = replace(self.settings, retention_ms=0)
-        hasty = Pipeline(
-            settings, self.effects, self._observe, region=self._region, ports=self._ports
-        )
+        settings, effects = replace(self.settings, retention_ms=0), self.effects
+        hasty = Pipeline(settings, effects, self._observe, region=self._region, ports=self._ports)
         return Teardown(
             hasty.settings,
             hasty.store,
