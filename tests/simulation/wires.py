@@ -35,7 +35,7 @@ TARDY_MS_MAX = 300_000
 WRITES = frozenset(
     {
         *("open_gate", "shut_gate", "make_table", "tag_table", "drop_table"),
-        *("recover_table", "cool_table", "put", "roll"),
+        *("recover_table", "reduce_capacity", "put", "roll"),
         *("append_mapping", "settle_mappings"),
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
         *("note_straggler", "note_hot", "mark", "note_received", "clear_received", "beat"),
