@@ -1,4 +1,4 @@
-"""What a team hands in: a bucket, a topic, a key, tags. (Queues are in test_pipeline.)"""
+"""What a team passes in: a bucket, a topic, a key, tags. (Queues are in test_pipeline.)"""
 
 # ruff: noqa: PLC0415  (importing the CDK starts Node.js, which has to be found first)
 
@@ -148,7 +148,7 @@ def test_an_address_for_tickets_needs_a_topic_of_theirs(built: Built) -> None:
         topic = sns.Topic(stack, "Pager")
         Tallyroll(stack, "Counter", options=options, code=function_code(), alarm_topic=topic)
 
-    with pytest.raises(OptionsError, match=r"tallyroll:ticket_email 'day@.*hand in a ticket_topic"):
+    with pytest.raises(OptionsError, match=r"tallyroll:ticket_email 'day@.*pass in a ticket_topic"):
         built(build)
 
 

@@ -307,7 +307,7 @@ def test_what_pip_cannot_fetch_is_told(node: None, tmp_path: Path) -> None:
     def run(command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", "No module named pip")
 
-    with pytest.raises(CodeMissingError, match=r"hand in driver=.*No module named pip"):
+    with pytest.raises(CodeMissingError, match=r"pass in driver=.*No module named pip"):
         fetch(tmp_path, Path("lock.txt"), "arm64", "python3.12", run)
 
 

@@ -171,7 +171,7 @@ def asked(url: str, kind: str = "Create", **more: Any) -> dict[str, Any]:
 
 
 class Context:
-    """What Lambda hands in."""
+    """What Lambda passes in."""
 
     def get_remaining_time_in_millis(self) -> int:
         return 0

@@ -56,7 +56,7 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
     if not (asset / CODE).is_file():
         raise CodeMissingError(
             f"this tallyroll was installed without the functions' asset ({asset / CODE}): install"
-            " a wheel, or a source distribution, that `make dist` built, or hand in code="
+            " a wheel, or a source distribution, that `make dist` built, or pass in code="
         )
     built_for = json.loads((asset / ABOUT).read_text(encoding="utf-8"))["runtime"]
     tell_colder_starts(scope, options, built_for)

@@ -1,4 +1,4 @@
-"""Checks of what a team hands in: its types, and what is known of it at synthesis.
+"""Checks of what a team passes in: its types, and what is known of it at synthesis.
 
 What cannot work raises OptionsError. What works against the advice of the documents is a warning of
 the CDK, which `cdk synth` and `cdk deploy` print. Nothing is known of a queue or a bucket of

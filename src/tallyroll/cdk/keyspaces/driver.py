@@ -71,7 +71,7 @@ def lock_file() -> Path:
             return folder / LOCK
     raise CodeMissingError(
         f"this tallyroll was installed without the driver's lock file ({ASSET / LOCK}): install a"
-        " wheel that `make dist` built, or hand in driver="
+        " wheel that `make dist` built, or pass in driver="
     )
 
 
@@ -108,7 +108,7 @@ def fetch(folder: Path, lock: Path, architecture: str, runtime: str, run: Run = 
     if done.returncode:
         raise CodeMissingError(
             f"{PREFIX}store keyspaces: pip could not fetch the driver for {runtime} on"
-            f" {architecture}; hand in driver= with a layer of your own, or look why:"
+            f" {architecture}; pass in driver= with a layer of your own, or look why:"
             f" {done.stderr.strip()}"
         )
     for pattern in _NEEDLESS:

@@ -135,7 +135,7 @@ class Observability(Construct):
         elif email != options.alarm_email:
             raise OptionsError(
                 f"tallyroll:ticket_email {email!r}: one topic was passed in for pages and tickets;"
-                " hand in a ticket_topic, too, or leave the option out"
+                " pass in a ticket_topic, too, or leave the option out"
             )
 
 

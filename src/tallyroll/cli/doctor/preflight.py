@@ -63,7 +63,7 @@ def preflight(
       tallyroll preflight -c tallyroll:name=votes -c tallyroll:warm_units=20000
 
     :param context: an option of the deployment, such as tallyroll:name=votes
-    :param bucket: the bucket that `bucket=` hands in
+    :param bucket: the bucket that `bucket=` passes in
     :param no_canary: leave out the canary table
     """
     given = {**_of_file(Path(CDK_FILE)), **_of_words(context or ())}

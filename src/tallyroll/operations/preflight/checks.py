@@ -248,7 +248,7 @@ def bucket(of: Preflight) -> Iterator[Sign]:
         found = of.account.bucket(of.bucket)
     except Missing:
         text = f"there is no bucket {of.bucket}"
-        yield finding(text, "Give the bucket that `bucket=` hands in (docs/package.md).")
+        yield finding(text, "Give the bucket that `bucket=` passes in (docs/package.md).")
         return
     if found.region != of.identity.region:
         yield finding(

@@ -1,7 +1,7 @@
 """The same simulation with single events and the writer's own transactions.
 
 How a batch is cut into transactions and what follows a refused one is passed in (`Writing`): the
-command hands in the writer's own functions. For up to some 10,000 events a second; `flow` is for
+command passes in the writer's own functions. For up to some 10,000 events a second; `flow` is for
 more.
 """
 
