@@ -71,6 +71,10 @@ MAPPINGS_MAX = 100  # of a pipeline, in all its time
 EVENT_KEYS_MAX = 24
 # All records of one event; beside them a transaction has room for their tallies and conditions.
 EVENT_BYTES_MAX = 3 * 1024 * 1024
+# How much longer than its days an identity is remembered. A copy of the message that brought it may
+# still come after 14 days in the queue, 14 more as a dead letter, 14 after its redrive, and one.
+IDENTITY_COPIES_DAYS = 43
+IDENTITY_DAYS_MAX = 366
 MAPPED_AHEAD_MS = 60_000  # writers settle that far ahead, so a new mapping holds that much later
 
 # Windows

@@ -77,7 +77,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     for record in sorted(
         map(sized, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        if record.others or record.attachments:
+        if record.others or record.attachments or record.identities:
             more, record_bytes = _elements(record, keys, metering), record.group_size
         else:
             more = 1 + (metering.tallied and record.key not in keys)
@@ -104,7 +104,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
 def _elements(record: Record, keys: set[str], metering: Metering) -> int:
     """How many items and increments a group adds to a commit of these keys."""
     new_keys = sum(each.key not in keys for each in record.group) if metering.tallied else 0
-    return len(record.group) + len(record.attachments) + new_keys
+    return len(record.group) + len(record.attachments) + len(record.identities) + new_keys
 
 
 def after(
@@ -195,7 +195,7 @@ def _fate(record: Record, elements: Sequence[Element]) -> Fate | None:
     keys of the event, and groups are stored as wholes. So such an answer comes first.
     """
     fates = [
-        beside_stored(record, element.digest)
+        beside_stored(record, element.digest, element.detail)
         for element in elements
         if element.answer is Answer.DUPLICATE
     ]
