@@ -116,7 +116,7 @@ def test_the_table_of_identities() -> None:
     rights = FakeRights()
     looked(rights=rights, identity="key")
     [ours] = [arn for arn in rights.asked if arn.endswith("table/tallyroll-identities")]
-    assert rights.asked[ours] == ("dynamodb:DescribeTable",)
+    assert rights.asked[ours] == ("dynamodb:BatchGetItem", "dynamodb:DescribeTable")
 
 
 def test_names_that_are_taken() -> None:
