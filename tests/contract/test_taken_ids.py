@@ -16,9 +16,16 @@ from tallyroll.model.states import Calendar, Status
 from tallyroll.model.windows import Grid
 from tallyroll.reads.lookups import Lookups
 from tallyroll.resources import identities_table
-from tests.contract.engines import HOUR, START, Engine, counted, record
+from tests.contract.engines import HOUR, START, Engine, SteadyEffects, counted, record
 
 PIPELINE = IdentityScope.PIPELINE
+
+
+class WithinTheWindow(SteadyEffects):
+    """The time of the window, whose rule tells where ids are taken."""
+
+    def now(self) -> int:
+        return START + 1
 
 
 @pytest.fixture
@@ -62,8 +69,7 @@ def test_what_was_put_is_read(engine: Engine, spec: Spec) -> None:
 
 def test_an_event_is_found_by_its_id_alone(engine: Engine, spec: Spec) -> None:
     counted(engine.store, spec, taken(spec, "k", "a"), taken(spec, "l", "b"))
-    ports = (engine.store, engine.catalog, engine.totals, engine.effects)
-    lookups = Lookups(*ports, PIPELINE)
+    lookups = Lookups(engine.store, engine.catalog, engine.totals, WithinTheWindow())
     found = lookups.event("k", "a", None, None)
     assert (found.what.id, found.window, found.status) == ("a", spec.window, Status.OPEN)
     with pytest.raises(Absent, match="there its id is taken under key 'l'"):

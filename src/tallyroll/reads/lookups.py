@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.ids import IdentityItem, names_in, uuid7_time
+from tallyroll.model.ids import IdentityItem, identity_names, uuid7_time
 from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
@@ -74,36 +74,26 @@ def deadline_of(now: int, time_left_ms: int) -> int:
 
 
 class Lookups:
-    """Reads windows. Use one per process, since it caches specs.
+    """Reads windows. Use one per process, since it caches specs."""
 
-    `scope` is that within which an id counts once: beyond a window, it tells where an event is.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        catalog: Catalog,
-        totals: Totals,
-        effects: Effects,
-        scope: IdentityScope = IdentityScope.WINDOW,
-    ) -> None:
+    def __init__(self, store: Store, catalog: Catalog, totals: Totals, effects: Effects) -> None:
         self._store = store
         self._catalog = catalog
         self._totals = totals
         self._effects = effects
-        self._scope = scope
         self._specs = CachedSpecs(catalog)
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in `window` or the window of `ts` (ms).
 
         Without both, the window follows from where the id is taken, if ids count once beyond their
-        windows; otherwise the id must be a UUIDv7, whose time gives the window. A packed event has
-        the id `{packet id}:{index}`, unless a record has exactly this id. Raises UsageError if no
-        window follows, Absent, Archived and StoreError.
+        windows by the rule of the current one; otherwise the id must be a UUIDv7, whose time gives
+        the window. A packed event has the id `{packet id}:{index}`, unless a record has exactly
+        this id. Raises UsageError if no window follows, Absent, Archived and StoreError.
         """
-        if window is None and ts is None and self._scope is not IdentityScope.WINDOW:
-            if taken := self._taken(key, event_id):
+        rule = self._rule() if window is None and ts is None else None
+        if rule and rule.identity is not IdentityScope.WINDOW:
+            if taken := self._taken(rule, key, event_id):
                 return self._event_taken(key, event_id, taken)
             if uuid7_time(event_id) is None:
                 raise Absent(
@@ -118,17 +108,21 @@ class Lookups:
             raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
         return FoundEvent(key, chosen, state.status, what)
 
-    def _taken(self, key: str, event_id: str) -> list[IdentityItem]:
-        """The identity of the id, and that of the packet whose event it may name."""
+    def _rule(self) -> Spec | None:
+        """The spec of the current window, or else of the one before; None if there is neither."""
         calendar = self._catalog.calendar()
         if calendar is None:
-            return []
+            return None
+        current = calendar.grid.at(self._effects.now())
+        windows = (current.id, calendar.grid.at(current.start - 1).id)
+        specs = self._specs.specs(windows)
+        return next((specs[window] for window in windows if window in specs), None)
+
+    def _taken(self, rule: Spec, key: str, event_id: str) -> list[IdentityItem]:
+        """The identity of the id, and that of the packet whose event it may name."""
         packed = packed_id(event_id)
-        names = [
-            name
-            for each in (event_id, *(packed or ())[:1])
-            for name in names_in(self._scope, calendar.genesis, (key,), each)
-        ]
+        ids = (event_id, packed[0]) if packed else (event_id,)
+        names = [name for each in ids for name in identity_names(rule, (key,), each)]
         found = self._store.identities(names)
         return [found[name] for name in names if name in found]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Absent, Archived, UsageError
-from tallyroll.model.ids import names_in
+from tallyroll.model.ids import identity_names
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Attempt, Status
 from tallyroll.model.stored import StoredPacket
@@ -87,8 +87,8 @@ def test_an_id_that_is_not_taken() -> None:
     with pytest.raises(Absent, match="id 'a' of key 'k' is not taken"):
         find(pipeline, "a")
     assert pipeline.reader().event("k", "a", WINDOW, None).what.id == "a"
-    with pytest.raises(Absent, match="is not taken"):
-        find(Pipeline(pipeline.settings), "a")
+    with pytest.raises(UsageError, match="give the event's ts or window"):
+        find(Pipeline(pipeline.settings), "a")  # whose roller has not run yet
 
 
 def test_the_time_in_an_id_comes_after_the_identity() -> None:
@@ -103,9 +103,9 @@ def test_the_time_in_an_id_comes_after_the_identity() -> None:
 
 
 def test_in_the_scope_of_the_window_nothing_is_asked() -> None:
-    pipeline = remembering(PIPELINE)
+    pipeline = opened(replace(SMALL, keep_identities=True))
     pipeline.write({"id": "a", "key": "k", "ts": NOW})
-    pipeline.settings = replace(SMALL, keep_identities=True)
+    pipeline.settings = replace(SMALL, identity=PIPELINE)  # from the next window on
     with pytest.raises(UsageError, match="give the event's ts or window"):
         find(pipeline, "a")
 
@@ -113,11 +113,9 @@ def test_in_the_scope_of_the_window_nothing_is_asked() -> None:
 def test_an_identity_of_a_former_pipeline_of_this_name_is_no_answer() -> None:
     pipeline = remembering()
     pipeline.write({"id": "a", "key": "k", "ts": NOW})
-    (name,) = pipeline.store.identity_items
-    calendar = pipeline.catalog.calendar()
-    assert calendar
-    assert [name] == [*names_in(PIPELINE, calendar.genesis, ("k",), "a")]
-    former = names_in(PIPELINE, calendar.genesis - HOUR, ("k",), "a")[0]
+    spec = pipeline.spec()
+    (name,) = identity_names(spec, ("k",), "a")
+    (former,) = identity_names(replace(spec, genesis=spec.genesis - HOUR), ("k",), "a")
     pipeline.store.identity_items = {former: pipeline.store.identity_items[name]}
     with pytest.raises(Absent, match="is not taken"):
         find(pipeline, "a")
@@ -128,3 +126,17 @@ def test_the_route_needs_no_window() -> None:
     pipeline.write({"id": "a", "key": "k", "ts": NOW - HOUR})
     answer = answer_event(pipeline.reader(), {"key": "k", "id": "a"})
     assert (answer.status, answer.body["window"]) == (200, hour(7))
+
+
+def test_the_rule_is_that_of_the_newest_window_that_has_begun() -> None:
+    """Whatever the reader's own settings are; and the roller may be late by a window."""
+    pipeline = remembering(KEY)
+    pipeline.write({"id": "a", "key": "k", "ts": NOW - HOUR})
+    pipeline.settings = SMALL
+    assert find(pipeline, "a").window == hour(7)
+    pipeline.effects.pass_by(HOUR)
+    assert hour(9) not in pipeline.catalog.specs([hour(9)])
+    assert find(pipeline, "a").window == hour(7)
+    pipeline.effects.pass_by(HOUR)
+    with pytest.raises(UsageError, match="give the event's ts or window"):
+        find(pipeline, "a")
