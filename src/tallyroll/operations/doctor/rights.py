@@ -24,7 +24,7 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "writer": {
         WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem"),
         CATALOG: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
-        IDENTITIES: ("dynamodb:BatchGetItem", "dynamodb:PutItem"),
+        IDENTITIES: ("dynamodb:BatchGetItem",),
         QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         DEAD_LETTERS: ("sqs:SendMessage",),
     },
