@@ -95,6 +95,7 @@ HOT_NOTES_MAX = 500  # keys noted as hot in one window: the notes are one item t
 
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
+QUEUE_RETENTION_MS_MAX = 14 * 86_400_000  # [sqs]
 QUEUE_CHARGED_BYTES = 64 * 1024  # each 64 KB of a request are charged as one [sqs]
 QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
 IN_FLIGHT_MAX = 120_000  # approximate; a standard queue with more in flight delivers none [sqs]

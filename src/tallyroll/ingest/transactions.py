@@ -161,11 +161,14 @@ def _sorted_out(
     by_record = outcome.verdict is Verdict.BY_RECORD
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
+    alone: list[Record] = []
     for record, elements in zip(commit.records, _by_group(commit, outcome), strict=True):
         if fate := _fate(record, elements):
             settled.append((record, fate))
         elif by_record and all(each.answer is Answer.FINE for each in elements):
             settled.append((record, Fate(Disposition.COUNTED, record.digest)))
+        elif record.identities and any(each.answer is Answer.CONTENDED for each in elements):
+            alone.append(record)  # another copy of it is on its way: the rest need not wait
         else:
             left.append(record)
     if invalid := [each for each in outcome.increments if each.answer is Answer.INVALID]:
@@ -179,6 +182,8 @@ def _sorted_out(
     swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
     parts = _by_key(commit, slow, slow_keys)
     again = [_later(part, COMMIT_THROTTLED, now, chance) for part in parts]
+    apart = (replace(commit, records=(record,)) for record in alone)
+    again += [_later(part, COMMIT_CONFLICT, now, chance) for part in apart]
     if swift:
         rest = replace(commit, records=tuple(swift))
         progress = bool(settled or slow) and not contended and not unknown

@@ -113,10 +113,12 @@ def test_the_table_of_identities() -> None:
     there = only(looked(tables=["tallyroll-identities"], identity="key"), "names", Level.FINDING)
     assert there.text == ("there is a table tallyroll-identities already: the deployment will fail")
     assert looked(tables=["tallyroll-identities"])["names"].level is Level.OK
+    with pytest.raises(UsageError, match=r"^tallyroll:identity key: windows in Keyspaces have no"):
+        wish_of({"tallyroll:identity": "key", "tallyroll:store": "keyspaces"}, {})
     rights = FakeRights()
     looked(rights=rights, identity="key")
     [ours] = [arn for arn in rights.asked if arn.endswith("table/tallyroll-identities")]
-    assert rights.asked[ours] == ("dynamodb:DescribeTable",)
+    assert rights.asked[ours] == ("dynamodb:BatchGetItem", "dynamodb:DescribeTable")
 
 
 def test_names_that_are_taken() -> None:

@@ -225,7 +225,11 @@ def _operating(of: Preflight) -> dict[str, Sequence[str]]:
     return {
         f"{tables}/{declared.catalog.name}": reads,
         f"{tables}/{declared.totals.name}": reads,
-        **({f"{tables}/{beside.name}": ("dynamodb:DescribeTable",)} if beside else {}),
+        **(
+            {f"{tables}/{beside.name}": ("dynamodb:BatchGetItem", "dynamodb:DescribeTable")}
+            if beside
+            else {}
+        ),
         f"{tables}/{declared.windows.name}20000101T000000Z": reads,
         f"arn:{who.partition}:sqs:{here}:{declared.queue.name}": (
             "sqs:GetQueueAttributes",
