@@ -130,7 +130,7 @@ def test_identities_are_granted_to_who_redrives_and_operates_and_only_if_there_a
         gained = granted(built, grant, identity="key") - granted(built, grant)
         assert gained == {("identities", f"dynamodb:{one}") for one in operations}, grant
     owned = {place.name for place in traced.reached if place.owner == DYNAMO_STORE}
-    assert of_identities(owned) <= {("identities", "dynamodb:BatchGetItem")}
+    assert of_identities(owned) == {("identities", "dynamodb:BatchGetItem")}
 
 
 def test_quotas_and_triggers_are_granted_to_whoever_plans_and_to_nobody_else(built: Built) -> None:
