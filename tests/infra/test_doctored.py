@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from benchmarks.on_call.stack import EVERY, MAPPING, OTHERS_EVERY, RETRIES
 from tallyroll.operations.doctor.alarm_checks import ASKED
 from tallyroll.operations.doctor.deployment_checks import BUCKET_CALLS
-from tallyroll.operations.doctor.rights import IDENTITIES, PACKAGES, RIGHTS, SCHEDULED
+from tallyroll.operations.doctor.rights import PACKAGES, RIGHTS, SCHEDULED
 from tallyroll.operations.preflight.checks import BOOTSTRAP_LEAST
 from tests.infra.grants import label
 from tests.infra.templates import Template, actions, of_type, resource, statements
@@ -35,12 +35,12 @@ def test_planted_faults_lie_in_a_stack_like_the_template(template: Template) -> 
 
 
 def test_the_roles_allow_what_the_doctor_asks_for_and_without_a_condition(
-    template: Template,
+    remembering: Template,
 ) -> None:
     for package, wanted in RIGHTS.items():
-        allowed = _allowed(template, package)
+        allowed = _allowed(remembering, package)
         for what, calls in wanted.items():
-            for call in calls if what != IDENTITIES else ():  # which this deployment has not
+            for call in calls:
                 granted = any(fnmatchcase(call, one) for one in allowed.get(what, ()))
                 assert granted, f"{package}: {call} on {what}"
     cleanups = {call for calls in RIGHTS["cleanup"].values() for call in calls}
