@@ -34,6 +34,7 @@ class Mistake(StrEnum):
     CONTENT_NOT_READ = "a retraction is counted without reading the record"
     ABSENT_ACKNOWLEDGED = "a retraction is acknowledged while its record is absent"
     CLAIM_WITHOUT_TIME = "a claim's window is believed without the record's time"
+    CLAIM_NOT_READ_AGAIN = "nothing-to-retract is said without reading the claim again"
     RECORD_BEFORE_TOMBSTONE = "the record is read before the tombstone"
     CORRECTION_ON_TOTAL = "the correction is kept on the total's item"
     RETRACTION_AFTER_SEALING = "a retraction changes the tally of a sealed window"

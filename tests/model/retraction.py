@@ -16,7 +16,7 @@ from tests.model.writer import ACK, FIRST_OF_RETRACTION, REJECT
 
 Step = tuple[Action, State]
 IDENTITY = FIRST_OF_RETRACTION
-CLAIM, RECORD, PUT, STATE, TOMBSTONE, SEALED_RECORD, AGAIN, CORRECT = range(21, 29)
+CLAIM, RECORD, PUT, STATE, TOMBSTONE, SEALED_RECORD, AGAIN, CLAIM_AGAIN, CORRECT = range(21, 30)
 
 
 def steps(world: World, state: State, index: int, writer: Writer) -> Iterator[Step]:
@@ -34,7 +34,9 @@ def _done(writer: Writer) -> Writer:
 
 
 def _identity_read(world: World, state: State, writer: Writer) -> Moves:
-    """An operator's item that proves an archive's record says the place; else the identity does."""
+    """An operator's item that proves an archive's record says the place. Else the identity may, and
+    the claim does: with the record's time both lead to the same, so the identity need not be read.
+    """
     number = writer.message
     if proof := state.proofs[number]:
         after = writer._replace(step=STATE, place=proof - 1)
@@ -47,8 +49,7 @@ def _identity_read(world: World, state: State, writer: Writer) -> Moves:
         yield ("read identity", number, found[0], "found"), after, state
     elif slots:
         yield ("read identity", number, -1, "absent"), writer._replace(step=CLAIM), state
-    else:
-        yield from _claim_read(world, state, writer)
+    yield from _claim_read(world, state, writer)
 
 
 def _claim_read(world: World, state: State, writer: Writer) -> Moves:
@@ -201,8 +202,20 @@ def _state_read_again(world: World, state: State, writer: Writer) -> Moves:
     action = ("read state", number, place, s.STATUS_NAMES[status])
     if status >= s.DROPPING and world.mistake is not Mistake.STATE_NOT_READ_AGAIN:
         yield action, writer._replace(step=STATE), state
-    else:
+    elif world.mistake is Mistake.CLAIM_NOT_READ_AGAIN:
         yield action, writer._replace(step=REJECT, saw=s.NOTHING_TO_RETRACT), state
+    else:
+        yield action, writer._replace(step=CLAIM_AGAIN), state
+
+
+def _claim_read_again(world: World, state: State, writer: Writer) -> Moves:
+    """The event may have been redriven since its place was sought: then it is sought anew."""
+    number = writer.message
+    claim = state.claims[world.claim_of[number]]
+    after = writer._replace(step=REJECT, saw=s.NOTHING_TO_RETRACT)
+    if claim not in (s.NOWHERE, writer.place):
+        after = writer._replace(step=RECORD, place=claim, saw=0, counted=False)
+    yield ("read claim", number, claim, "again"), after, state
 
 
 def _correction_put(world: World, state: State, writer: Writer) -> Moves:
@@ -233,5 +246,6 @@ _STEPS = (
     _tombstone_read,
     _sealed_record_read,
     _state_read_again,
+    _claim_read_again,
     _correction_put,
 )
