@@ -71,6 +71,10 @@ MAPPINGS_MAX = 100  # of a pipeline, in all its time
 EVENT_KEYS_MAX = 24
 # All records of one event; beside them a transaction has room for their tallies and conditions.
 EVENT_BYTES_MAX = 3 * 1024 * 1024
+# How much longer than its days an identity is remembered. A copy of the message that brought it may
+# still come after 14 days in the queue, 14 more as a dead letter, 14 after its redrive, and one.
+IDENTITY_COPIES_DAYS = 43
+IDENTITY_DAYS_MAX = 366
 MAPPED_AHEAD_MS = 60_000  # writers settle that far ahead, so a new mapping holds that much later
 
 # Windows
@@ -91,6 +95,7 @@ HOT_NOTES_MAX = 500  # keys noted as hot in one window: the notes are one item t
 
 # Queue
 QUEUE_MESSAGE_BYTES_MAX = 1024 * 1024  # attributes included [sqs]
+QUEUE_RETENTION_MS_MAX = 14 * 86_400_000  # [sqs]
 QUEUE_CHARGED_BYTES = 64 * 1024  # each 64 KB of a request are charged as one [sqs]
 QUEUE_BATCH_MAX = 10  # entries of one send, receive, delete or visibility call [sqs]
 IN_FLIGHT_MAX = 120_000  # approximate; a standard queue with more in flight delivers none [sqs]

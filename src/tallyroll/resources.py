@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, RECEIVES_FUSE
+from tallyroll.model.ids import EXPIRES
 from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
 
@@ -39,9 +40,10 @@ DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDeclaration:
-    """A DynamoDB table with two string keys, on demand, encrypted with the KMS key of this ARN, or
-    with the service's own key. A resource policy denies everybody to delete it without the tag
-    `drop_needs`, if that is given.
+    """A DynamoDB table with two string keys (or one, if `sort_key` is empty), on demand, encrypted
+    with the KMS key of this ARN, or with the service's own key. A resource policy denies everybody
+    to delete it without the tag `drop_needs`, if that is given. DynamoDB deletes an item once the
+    time in its attribute `expires_by` (s since the epoch) is past, if that is given.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TableDeclaration:
     deletion_protection: bool = True
     kms_key: str = ""
     drop_needs: str = ""
+    expires_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,9 @@ class Resources:
     windows: TableDeclaration
     """The window tables' pattern: its name is the prefix that window ids follow."""
 
+    identities: TableDeclaration | None = None
+    """The table of ids that outlive their windows, if there is one."""
+
     keyspace: str = ""
     """The keyspace in Amazon Keyspaces that window tables may be in; empty for none."""
 
@@ -108,6 +114,11 @@ class Resources:
 def function_name(pipeline: str, package: str) -> str:
     """The name of a pipeline's Lambda function; `package` is its package in `functions`."""
     return f"{pipeline}-{package}"
+
+
+def identities_table(pipeline: str) -> str:
+    """The name of a pipeline's table of identities."""
+    return f"{pipeline}-identities"
 
 
 def declare(settings: Settings) -> Resources:
@@ -137,5 +148,8 @@ def declare(settings: Settings) -> Resources:
         totals=table(name=f"{name}-totals"),
         bucket=BucketDeclaration(name=settings.bucket, tags=tags),
         windows=table(name=f"{name}-", drop_needs=TAG_PROVEN if settings.deny_drops else ""),
+        identities=table(name=identities_table(name), sort_key="", expires_by=EXPIRES)
+        if settings.has_identities
+        else None,
         keyspace=settings.window_keyspace,
     )

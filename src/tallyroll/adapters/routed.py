@@ -8,6 +8,7 @@ from threading import Lock
 from tallyroll.adapters.rows.metering import METERING
 from tallyroll.errors import StoreError
 from tallyroll.model.formats.payloads import Chunk
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.specs import Spec
@@ -76,6 +77,9 @@ class RoutedStore:
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         return self._of(spec.table).lookup(spec, names)
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
+        return self._dynamodb.identities(names)
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         return self._of(spec.table).chunks(spec, key, record_id, count)

@@ -66,7 +66,10 @@ def commit_cost(
     """
     shared = metering.shared_cost(len(increments))
     share = sum(record.packed for record in records) / len(records)
-    costs = [(record.packed, metering.record_cost(record)) for record in records]
+    costs = [
+        (record.packed, metering.record_cost(record) + metering.identities_cost(record))
+        for record in records
+    ]
     packed = sum(cost for is_packed, cost in costs if is_packed)
     return WriteCost(
         single=sum(cost for _, cost in costs) - packed + shared * (1 - share),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.model.records import Record
+from tallyroll.model.windows import WindowId
 from tallyroll.reasons import Reason
 
 
@@ -48,11 +49,15 @@ def rejected(reason: Reason, detail: str, *, waits: bool = False) -> Fate:
     return Fate(Disposition.REJECTED, reason=reason, detail=detail, waits=waits)
 
 
-def beside_stored(record: Record, digest: bytes | None) -> Fate:
-    """The fate of a record whose identity is stored already, with this digest; None: unknown."""
+def beside_stored(record: Record, digest: bytes | None, window: WindowId = "") -> Fate:
+    """The fate of a record whose identity is stored already, with this digest (None: unknown), in
+    this window, if that may be another one.
+    """
     if digest is None:
         return Fate(Disposition.UNCOMPARED)
     if digest == record.digest:
         return Fate(Disposition.DUPLICATE, digest)
     detail = f"id {record.id!r} of key {record.key!r} is stored already with another content"
+    if window:
+        detail += f", in window {window}"
     return Fate(Disposition.REJECTED, digest, Reason.ID_CONFLICT, detail)

@@ -29,9 +29,9 @@ from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.compression import is_compressed, may_be_compressed
 from tallyroll.model.formats.references import check_reference
-from tallyroll.model.ids import Identity
+from tallyroll.model.ids import Identity, IdentityItem
 from tallyroll.model.messages import Message, Rejection
-from tallyroll.model.records import Record, event_time
+from tallyroll.model.records import Record, event_time, identities
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
@@ -63,6 +63,11 @@ class Placed:
         """The identities of all records of the event."""
         return [(self.spec.window, each.key, each.id) for each in self.record.group]
 
+    @property
+    def unique(self) -> list[Identity | str]:
+        """What no other event has: these identities, and the names of those beyond the window."""
+        return [*self.identities, *(each.name for each in self.record.identities)]
+
 
 @dataclass(frozen=True, slots=True)
 class BatchMessage:
@@ -70,12 +75,15 @@ class BatchMessage:
 
     `span` is the window of its time, `target` the window to which it was redriven. `undated` events
     have an id of their own but no time. After placement a message has either its place or a fate.
+    `sought` are the identities beyond the window by which it may be known, of a message without a
+    place, or with two windows.
     """
 
     message: Message
     span: Span | None = None
     target: WindowId | None = None
     undated: bool = False
+    sought: tuple[IdentityItem, ...] = ()
     placed: Placed | None = None
     fate: Fate | None = None
 
@@ -83,6 +91,11 @@ class BatchMessage:
     def window(self) -> WindowId | None:
         """The window in which it is to count, if known."""
         return self.target or (self.span.id if self.span else None)
+
+    @property
+    def identities(self) -> tuple[IdentityItem, ...]:
+        """The identities beyond the window that keep its id taken, if it counts or has counted."""
+        return self.sought or (self.placed.record.identities if self.placed else ())
 
     @property
     def comes_again(self) -> bool:
@@ -234,9 +247,10 @@ class Placer:
 
     def _specs_of(self, found: _Found) -> dict[WindowId, Spec | None]:
         """The specs of the messages' windows; only of as many windows as are read for a batch."""
-        windows = dict.fromkeys(
-            each.case.target or each.span.id for each in found if isinstance(each, _Timed)
-        )
+        timed = [each for each in found if isinstance(each, _Timed)]
+        windows = dict.fromkeys(each.case.target or each.span.id for each in timed)
+        # An event that is known by its id may be so by the rule of its own window.
+        windows |= dict.fromkeys(each.span.id for each in timed if each.case.target)
         asked = list(windows)[: limits.WINDOWS_PER_BATCH_MAX]
         specs = self.cached.specs(asked) if asked else {}
         return {window: specs.get(window) for window in asked}
@@ -268,7 +282,15 @@ class Placer:
         if window not in specs:
             return case.handed_back("too many windows in one batch")
         if spec := specs[window]:
-            return self._assign(case, envelope, ts, spec)
+            rules = (spec, specs.get(span.id)) if case.target else (spec,)
+            try:
+                placed = self._assign(case, envelope, ts, spec)
+            except Rejected as refused:
+                refusal = case.rejected(refused.reason, refused.detail)
+                return replace(refusal, sought=_sought(envelope, case.message, rules))
+            if case.target:
+                return replace(placed, sought=_sought(envelope, case.message, rules))
+            return placed
         if not case.target:
             sent, skew_ms = case.message.sent, self.settings.skew_ms
             check_comes(span, ts, sent, calendar, skew_ms, announced=window in announced)
@@ -291,6 +313,14 @@ class Placer:
         home = case.span if case.target else None
         record = acceptable_record(envelope, message, spec, home, self._layout)
         return replace(case, placed=Placed(message, spec, record))
+
+
+def _sought(
+    envelope: Envelope, message: Message, rules: Sequence[Spec | None]
+) -> tuple[IdentityItem, ...]:
+    """The identities of an envelope by the rules of these windows."""
+    found = (identities(envelope, message, spec) for spec in rules if spec)
+    return tuple({each.name: each for each in chain.from_iterable(found)}.values())
 
 
 def _targeted(timed: _Timed, claims: Sequence[Claim | None]) -> BatchMessage | _Timed:

@@ -77,7 +77,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
     for record in sorted(
         map(sized, records), key=lambda record: (record.key, record.shard, record.id)
     ):
-        if record.others or record.attachments:
+        if record.others or record.attachments or record.identities:
             more, record_bytes = _elements(record, keys, metering), record.group_size
         else:
             more = 1 + (metering.tallied and record.key not in keys)
@@ -104,7 +104,7 @@ def plan(spec: Spec, records: Iterable[Record], metering: Metering) -> list[Comm
 def _elements(record: Record, keys: set[str], metering: Metering) -> int:
     """How many items and increments a group adds to a commit of these keys."""
     new_keys = sum(each.key not in keys for each in record.group) if metering.tallied else 0
-    return len(record.group) + len(record.attachments) + new_keys
+    return len(record.group) + len(record.attachments) + len(record.identities) + new_keys
 
 
 def after(
@@ -152,11 +152,14 @@ def _sorted_out(
     by_record = outcome.verdict is Verdict.BY_RECORD
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
+    alone: list[Record] = []
     for record, elements in zip(commit.records, _by_group(commit, outcome), strict=True):
         if fate := _fate(record, elements):
             settled.append((record, fate))
         elif by_record and all(each.answer is Answer.FINE for each in elements):
             settled.append((record, Fate(Disposition.COUNTED, record.digest)))
+        elif record.identities and any(each.answer is Answer.CONTENDED for each in elements):
+            alone.append(record)  # another copy of it is on its way: the rest need not wait
         else:
             left.append(record)
     if invalid := [each for each in outcome.increments if each.answer is Answer.INVALID]:
@@ -170,6 +173,8 @@ def _sorted_out(
     swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
     parts = _by_key(commit, slow, slow_keys)
     again = [_later(part, COMMIT_THROTTLED, now, chance) for part in parts]
+    apart = (replace(commit, records=(record,)) for record in alone)
+    again += [_later(part, COMMIT_CONFLICT, now, chance) for part in apart]
     if swift:
         rest = replace(commit, records=tuple(swift))
         progress = bool(settled or slow) and not contended and not unknown
@@ -195,7 +200,7 @@ def _fate(record: Record, elements: Sequence[Element]) -> Fate | None:
     keys of the event, and groups are stored as wholes. So such an answer comes first.
     """
     fates = [
-        beside_stored(record, element.digest)
+        beside_stored(record, element.digest, element.detail)
         for element in elements
         if element.answer is Answer.DUPLICATE
     ]

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 
-from tallyroll.errors import Missing, StoreError
+from tallyroll.errors import StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
@@ -21,13 +21,13 @@ from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import HotKeyDetector
 from tallyroll.ingest.placement import BatchMessage, Placed, Placer
+from tallyroll.ingest.stored_events import StoredEvents
 from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.events import no_collections
 from tallyroll.model.ids import Identity
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId, iso
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedCatalog
@@ -104,6 +104,7 @@ class Writer:
         )
         self._notes = BatchNotes(self.settings, self.catalog, self.queue, self.effects)
         self._memory = CountedMessages()
+        self._stored = StoredEvents(self.settings, self.store, self.catalog, self.effects)
         self._run: Callable[..., CommitRun] = run
         if self.settings.write_rate:
             from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415 - most pipelines have none
@@ -169,8 +170,8 @@ class Writer:
         fates: list[Fate] = []
         try:
             fates = self._count(placed, report, deadline)
-            fates = _redecided(Disposition.UNCOMPARED, placed, fates, self._compared)
-            behind = partial(self._behind_shut_gates, deadline=deadline)
+            fates = _redecided(Disposition.UNCOMPARED, placed, fates, self._stored.compared)
+            behind = partial(self._stored.behind_shut_gates, deadline=deadline)
             return _redecided(Disposition.SHUT_OUT, placed, fates, behind)
         except StoreError as error:
             back = handed_back(str(error))
@@ -231,79 +232,15 @@ class Writer:
                         known[identity] = beside_stored(record, found.digest)
         return known
 
-    def _compared(self, placed: Sequence[Placed]) -> list[Fate]:
-        """The fates of messages whose identities are stored with an unknown content."""
-        return [
-            known if isinstance(known, Fate) else handed_back(f"it was stored, but now {known}")
-            for known in self._by_stored_records(placed)
-        ]
-
-    def _behind_shut_gates(self, placed: Sequence[Placed], deadline: int) -> list[Fate]:
-        """The fates of messages that met a shut or missing gate, by their windows' states."""
-        if self.effects.now() >= deadline:
-            return [handed_back("no time left to look behind the gate")] * len(placed)
-        windows = dict.fromkeys(each.spec.window for each in placed)
-        states = {window: self.catalog.window(window) for window in windows}
-        sealed = {window for window, state in states.items() if state and state.status.sealed}
-        stored = iter(
-            self._by_stored_records([each for each in placed if each.spec.window in sealed])
-        )
-        fates = []
-        for each in placed:
-            window = each.spec.window
-            state = states[window]
-            what = f"window {window} is {state.status if state else 'not made yet'}"
-            if window not in sealed:
-                waits = state is None or state.status in (Status.CREATING, Status.OPEN)
-                fates.append(handed_back(what, waits=waits))
-                continue
-            known = next(stored)
-            if not isinstance(known, Fate):
-                known = rejected(Reason.WINDOW_SEALED, f"{what}: {known}")
-            fates.append(known)
-        return fates
-
-    def _by_stored_records(self, placed: Sequence[Placed]) -> list[Fate | str]:
-        """For each message, its fate as a duplicate or a conflict; or what is known of it, if it
-        has no stored record. If a lookup fails, the message is handed back.
-
-        The states are read after the records: a table is certainly the original one, and not one
-        that a late roller made again, only if its window is not being dropped.
-        """
-        jobs = [partial(self._stored, each) for each in placed]
-        answers = self.effects.together(jobs, self.settings.transactions_at_once)
-        state_of = cache(self.catalog.window)
-        found: list[Fate | str] = []
-        for each, answer in zip(placed, answers, strict=True):
-            if isinstance(answer, Record):
-                found.append(beside_stored(each.record, answer.digest))
-                continue
-            gone = answer is None or isinstance(answer, Missing)
-            state = state_of(each.spec.window) if gone else None
-            if state and state.status in (Status.DROPPING, Status.DROPPED):
-                found.append("unverified whether it was counted, since the table is dropped")
-            elif answer:
-                found.append(handed_back(str(answer)))
-            else:
-                found.append("this record is not in it")
-        return found
-
-    def _stored(self, placed: Placed) -> Record | StoreError | None:
-        """A stored record of the message's identity, or of one of its identities."""
-        try:
-            for record in placed.record.group:
-                if stored := self.store.record(placed.spec, record.key, record.id):
-                    return stored
-        except StoreError as error:
-            return error
-        return None
-
     def _reject(self, cases: Sequence[BatchMessage]) -> list[BatchMessage]:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
         queue; return all cases. Those that it does not take are handed back.
         """
         now, retention_ms = self.effects.now(), self.settings.queue_retention_ms
         cases = [_expired(case, now, retention_ms) for case in cases]
+        if any(case.rejection and case.identities for case in cases):
+            cases = self._stored.beside_identities(cases)
+            cases = [_expired(case, now, retention_ms) for case in cases]
         rejections = [rejection for case in cases if (rejection := case.rejection)]
         sent = [False] * len(rejections)
         with suppress(StoreError):
@@ -351,24 +288,29 @@ def _by_window(placed: Sequence[Placed]) -> list[tuple[Spec, list[Record]]]:
 
 def _keepers(placed: Sequence[Placed]) -> list[Placed]:
     """For each message, itself, or the first earlier one that has one of its identities."""
-    kept: dict[Identity, Placed] = {}
+    kept: dict[Identity | str, Placed] = {}
     keepers: list[Placed] = []
     for each in placed:
-        if not each.record.others:
+        if not each.record.others and not each.record.identities:
             keepers.append(kept.setdefault(each.identity, each))
             continue
-        known = (kept[identity] for identity in each.identities if identity in kept)
+        unique = each.unique
+        known = (kept[name] for name in unique if name in kept)
         if (keeper := next(known, each)) is each:
-            kept.update(dict.fromkeys(each.identities, each))
+            kept.update(dict.fromkeys(unique, each))
         keepers.append(keeper)
     return keepers
 
 
 def _follower_fate(placed: Placed, keeper: Placed, fate: Fate) -> Fate:
-    """The fate of a message that has an identity of an earlier one of the batch, `keeper`."""
-    if placed.record.digest == keeper.record.digest:
+    """The fate of a message that has an identity of an earlier one of the batch, `keeper`.
+
+    In another window only what is stored decides: a shut gate or a refusal there says nothing here.
+    """
+    same = placed.unique == keeper.unique
+    if placed.record.digest == keeper.record.digest and (fate.digest or same):
         return beside_stored(placed.record, fate.digest) if fate.digest else fate
-    if fate.digest and placed.identities == keeper.identities:
+    if fate.digest and same:
         return beside_stored(placed.record, fate.digest)
     return handed_back("another message of the same id is undecided")
 

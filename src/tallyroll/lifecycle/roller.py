@@ -222,7 +222,7 @@ class Roller:
         """Freeze the spec, open the gates, and then advance the state."""
         now = self.effects.now()
         hot = hot_shards(window, calendar, self.catalog, self.store, self.settings, now)
-        spec = self.catalog.put_spec(freeze(window, self.settings, hot))
+        spec = self.catalog.put_spec(freeze(window, self.settings, hot, calendar.genesis))
         self.store.open_gates(spec)
         return self._advance(
             window,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.specs import Spec
+from tallyroll.model.sharding import IDENTITIES_RULE
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.ports.store import TableStatus
@@ -194,8 +195,13 @@ def to_make(
     return [span for span in spans if span.id not in there]
 
 
-def freeze(window: Window, settings: Settings, hot: Mapping[str, int] | None = None) -> Spec:
-    """The spec of a window by the settings; `hot` are the keys with their own N (None: theirs)."""
+def freeze(
+    window: Window, settings: Settings, hot: Mapping[str, int] | None = None, genesis: int = 0
+) -> Spec:
+    """The spec of a window by the settings; `hot` are the keys with their own N (None: theirs), and
+    `genesis` is the pipeline's first window.
+    """
+    remembers = settings.identity != IdentityScope.WINDOW
     return Spec(
         window=window.id,
         table=window.table,
@@ -205,10 +211,13 @@ def freeze(window: Window, settings: Settings, hot: Mapping[str, int] | None = N
         stripes_min=settings.stripes_min,
         buckets=settings.buckets,
         gates=settings.gates,
-        suffix=settings.suffix,
+        suffix=f"{settings.suffix}+{IDENTITIES_RULE}" if remembers else settings.suffix,
         accept_from=window.accept_from or 0,
         accept_until=window.accept_until or window.end + settings.accept_for_ms,
         skew=settings.skew_ms,
         require_ts=settings.require_ts,
         hot=dict(settings.hot_shards if hot is None else hot),
+        identity=IdentityScope(settings.identity),
+        identity_days=settings.identity_days if remembers else 0,
+        genesis=genesis if remembers else 0,
     )

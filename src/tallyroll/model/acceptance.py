@@ -102,8 +102,8 @@ def acceptable_record(
     if spec.require_ts and is_undated(envelope):
         raise Rejected(Reason.TS_REQUIRED, "the event has an id of its own but no ts")
     record = sized(record_of(envelope, message, spec, home, layout))
-    if (record.others or record.attachments) and record.group_size > limits.EVENT_BYTES_MAX:
-        items = len(record.group) + len(record.attachments)
+    items = len(record.group) + len(record.attachments) + len(record.identities)
+    if items > 1 and record.group_size > limits.EVENT_BYTES_MAX:
         raise Rejected(
             Reason.ITEM_TOO_LARGE,
             f"the {items} items of event {record.id!r} take {record.group_size} bytes"

@@ -28,9 +28,9 @@ from tallyroll.model.formats.payloads import (
     summed,
 )
 from tallyroll.model.formats.references import FORMAT_REFERENCE, Mark
-from tallyroll.model.ids import uuid7_time
+from tallyroll.model.ids import IdentityItem, expires_of, identity_names, uuid7_time
 from tallyroll.model.messages import Message
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.tallies import Series, added
 from tallyroll.model.windows import Span
 from tallyroll.reasons import Reason
@@ -44,9 +44,10 @@ class Record:
     """One event or packet under `{key}.{shard}`: `n` events, `amount` their sum, in millionths.
 
     `size` is the bytes of its item; 0 until it is computed. An event of several keys has a record
-    for each: the first has the `others`, and what is stored with them as `attachments`: the chunks
-    of their data, or the mark of an uploaded payload. All of that is stored in one transaction, or
-    nothing. A record that was read from a store has neither.
+    for each: the first has the `others`, and what is stored with them: as `attachments` the chunks
+    of their data, or the mark of an uploaded payload, and as `identities` the items that keep its
+    id taken beyond the window. All of that is stored in one transaction, or nothing. A record that
+    was read from a store has none of it.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Record:
     data: bytes | None = None
     format: str | None = None
     size: int = field(default=0, compare=False)
+    identities: tuple[IdentityItem, ...] = field(default=(), compare=False)
     others: tuple[Record, ...] = field(default=(), compare=False)
     attachments: tuple[Chunk | Mark, ...] = field(default=(), compare=False)
 
@@ -95,7 +97,8 @@ class Record:
     @property
     def group_size(self) -> int:
         """The bytes of all their items, and of those beside them."""
-        return sum(each.size for each in self.group) + sum(each.size for each in self.attachments)
+        beside = (*self.attachments, *self.identities)
+        return sum(each.size for each in self.group) + sum(each.size for each in beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,22 +181,37 @@ def _of_event(
     if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // keys):
         size = len((event.payload or "").encode())
         record = _chunked(record, data, size, spec, layout, keys)
-    if not event.other_keys:
-        return record
-    others = [
+    others = tuple(
         replace(record, key=key, shard=spec.shard(key, record_id), attachments=())
         for key in event.other_keys
-    ]
-    return replace(record, others=tuple(others))
+    )
+    if taken := identities(event, message, spec):
+        return replace(record, others=others, identities=taken)
+    return replace(record, others=others) if others else record
+
+
+def identities(envelope: Event | Packet, message: Message, spec: Spec) -> tuple[IdentityItem, ...]:
+    """The items that keep an envelope's own id taken in the scope of a window. Ids that are made of
+    message ids are unique by themselves, and have none.
+    """
+    if spec.identity == IdentityScope.WINDOW or envelope.id is None:
+        return ()
+    keys = (envelope.key, *envelope.other_keys) if isinstance(envelope, Event) else (envelope.key,)
+    content, least, expires = digest(envelope), min(keys), expires_of(spec, message.sent)
+    return tuple(
+        IdentityItem(name, spec.window, least, content, expires)
+        for name in identity_names(spec, keys, envelope.id)
+    )
 
 
 def _chunked(
     record: Record, data: bytes, expanded: int, spec: Spec, layout: PayloadLayout, keys: int
 ) -> Record:
-    """The record with its data in chunks; there is room in its transaction for records and tallies
-    of so many keys.
+    """The record with its data in chunks; there is room in its transaction for records, tallies and
+    identities of so many keys.
     """
-    most = TRANSACTION_ACTIONS_MAX - 1 - 2 * keys
+    taken = {IdentityScope.WINDOW: 0, IdentityScope.KEY: keys, IdentityScope.PIPELINE: 1}
+    most = TRANSACTION_ACTIONS_MAX - 1 - 2 * keys - taken[spec.identity]
     parts = divided(data, chunk_count(len(data), layout, most))
     chunks = tuple(
         Chunk(record.key, record.id, at, spec.chunk_shard(record.key, record.id, at), part)
@@ -242,8 +260,9 @@ def _of_packet(
         format=FORMAT_PACKET,
     )
     if len(data) > layout.chunk_over:
-        return _chunked(record, data, len(data), spec, layout, 1)
-    return record
+        record = _chunked(record, data, len(data), spec, layout, 1)
+    taken = identities(packet, message, spec)
+    return replace(record, identities=taken) if taken else record
 
 
 def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:

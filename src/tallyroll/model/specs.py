@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.sharding import stable_hash, strategy
 from tallyroll.model.windows import Span, WindowId
 
 
+class IdentityScope(StrEnum):
+    """Within what an id that the producer gave counts once."""
+
+    WINDOW = "window"  # once for its key in each window
+    KEY = "key"  # once for its key
+    PIPELINE = "pipeline"  # once at all
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The frozen facts of one window; times in ms since the epoch."""
+    """The frozen facts of one window; times in ms since the epoch.
+
+    `identity_days` is how long an id stays taken at least, and `genesis` the pipeline's first
+    window; both are 0 where the scope of ids is the window.
+    """
 
     window: WindowId
     table: str
@@ -32,6 +45,9 @@ class Spec:
     skew: int
     require_ts: bool = False
     hot: Mapping[str, int] = field(default_factory=dict)
+    identity: IdentityScope = IdentityScope.WINDOW
+    identity_days: int = 0
+    genesis: int = 0
 
     @property
     def span(self) -> Span:

@@ -126,8 +126,13 @@ class Whereabouts:
 
     def spec(self, window: WindowId) -> Spec:
         """A window's spec. Raises Missing."""
-        if window not in self._specs:
-            self._specs.update(self._catalog.specs([window]))
-        if window not in self._specs:
+        found = self.specs([window])
+        if window not in found:
             raise Missing(f"window {window} has no spec", "NoSpec")
-        return self._specs[window]
+        return found[window]
+
+    def specs(self, windows: Sequence[WindowId]) -> Mapping[WindowId, Spec]:
+        """The specs of those of these windows that have one."""
+        if unknown := [window for window in windows if window not in self._specs]:
+            self._specs.update(self._catalog.specs(unknown))
+        return {window: self._specs[window] for window in windows if window in self._specs}

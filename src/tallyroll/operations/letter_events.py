@@ -5,19 +5,21 @@ The letters of a page are read together, their claims in one request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 
 from tallyroll.errors import Rejected, StoreError
 from tallyroll.model.acceptance import identities_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
 from tallyroll.model.foreign.reading import read
-from tallyroll.model.ids import Identity
+from tallyroll.model.ids import Identity, IdentityItem
 from tallyroll.model.messages import Message, RedriveMark
-from tallyroll.model.records import event_time
+from tallyroll.model.records import event_time, identities
+from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.event_status import Sought
@@ -80,6 +82,13 @@ class LetterEvent:
         """Itself in each of its windows."""
         names = [identity[1:] for identity in self.identities]
         return [Sought(window, self.home, names, self.digest) for window in self.windows]
+
+    def identity_items(self, specs: Iterable[Spec]) -> tuple[IdentityItem, ...]:
+        """Its identities beyond the window, by the rules of these windows."""
+        message = self.message("", 0)
+        return tuple(
+            chain.from_iterable(identities(self.envelope, message, each) for each in specs)
+        )
 
     def message(self, target: WindowId, now: int) -> Message:
         """The message that a redrive to a window would deliver."""

@@ -13,12 +13,14 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 
 from tallyroll.errors import StoreError, UsageError
+from tallyroll.limits import QUEUE_RETENTION_MS_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.ids import Identity
+from tallyroll.model.ids import Identity, IdentityItem
 from tallyroll.model.messages import RedriveMark
+from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Window, takes
-from tallyroll.model.windows import WindowId, window_start
+from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.operations.event_status import EventStatus, Whereabouts
 from tallyroll.operations.letter_events import (
     Decision,
@@ -44,10 +46,14 @@ WINDOWS_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Reads that all letters of a page share."""
+    """Reads that all letters of a page share; `specs` are those of the windows in which they may
+    count, and `identities` the stored ones of their ids, by name.
+    """
 
     calendar: Calendar
     window: Callable[[WindowId], Window | None]
+    specs: Mapping[WindowId, Spec]
+    identities: Mapping[str, IdentityItem]
 
 
 @dataclass(eq=False)
@@ -91,7 +97,7 @@ class Redriver:
     def decide(self, letters: Sequence[ReceivedLetter]) -> list[Decision]:
         """The decisions on at most 100 letters, in order; changes nothing.
 
-        Reads the calendar anew each time, then all claims, then all windows.
+        Reads the calendar anew each time, then all claims, then all windows, then all identities.
         """
         try:
             calendar = self._calendar(letters)
@@ -100,12 +106,18 @@ class Redriver:
         if calendar is None:
             detail = "the pipeline has no calendar: has the roller run?"
             return [left(letter, "no calendar", detail) for letter in letters]
-        page = _Page(calendar, cache(self.catalog.window))
         read = self._reader.read(letters, calendar)
-        sights = [
-            sight for each in read if isinstance(each, LetterEvent) for sight in each.sights()
-        ]
-        places = iter(self._whereabouts.places(sights))
+        events = [each for each in read if isinstance(each, LetterEvent)]
+        places = iter(
+            self._whereabouts.places([sight for each in events for sight in each.sights()])
+        )
+        try:
+            page = self._page(calendar, events)
+        except StoreError as error:
+            return [
+                each if isinstance(each, Decision) else not_looked_up(each.letter, error)
+                for each in read
+            ]
         return [
             each
             if isinstance(each, Decision)
@@ -115,6 +127,30 @@ class Redriver:
             )
             for each in read
         ]
+
+    def _page(self, calendar: Calendar, events: Sequence[LetterEvent]) -> _Page:
+        """What is read for all these events; their identities after the windows' records."""
+        windows = dict.fromkeys(window for each in events for window in self._rules(each, calendar))
+        specs = self._whereabouts.specs([*windows])
+        names = dict.fromkeys(
+            item.name for each in events for item in self._identities(each, calendar, specs)
+        )
+        stored = self.store.identities([*names]) if names else {}
+        return _Page(calendar, cache(self.catalog.window), specs, stored)
+
+    def _rules(self, event: LetterEvent, calendar: Calendar) -> set[WindowId]:
+        """The windows by whose rules an event may be known: its own, and those it may count in."""
+        return {event.home.id, *event.targets, self._default_target(calendar)}
+
+    def _identities(
+        self, event: LetterEvent, calendar: Calendar, specs: Mapping[WindowId, Spec]
+    ) -> tuple[IdentityItem, ...]:
+        windows = self._rules(event, calendar)
+        return event.identity_items(specs[window] for window in windows if window in specs)
+
+    def _default_target(self, calendar: Calendar) -> WindowId:
+        """Where events go that can no longer count in their own window."""
+        return self.to or calendar.grid.at(self.effects.now()).id
 
     def _calendar(self, letters: Sequence[ReceivedLetter]) -> Calendar | None:
         """The calendar, with mappings that are settled for these letters."""
@@ -174,6 +210,8 @@ class Redriver:
         """Follow existing claims, and move one only if its target can no longer count the event.
         Without a claim, choose the target. Raises Leave, Rejected and StoreError.
         """
+        if counted := self._counted_beyond(event, page):
+            return Decision(event.letter, LetterOutcome.COUNTED, counted)
         window, place = self._deciding(event, places, page)
         claimed = window in event.targets
         match place:
@@ -198,6 +236,28 @@ class Redriver:
                 )
             case _:
                 raise _why_not(event, window, place)
+
+    def _counted_beyond(self, event: LetterEvent, page: _Page) -> WindowId | None:
+        """The window in which an event counts by its identities, also if that is dropped; None if
+        they do not tell. Raises Leave if its id is taken by another event, or if the letter is so
+        old that its identities may be forgotten.
+        """
+        items = self._identities(event, page.calendar, page.specs)
+        stored = [(each, found) for each in items if (found := page.identities.get(each.name))]
+        for each, found in stored:
+            if found.digest == each.digest:
+                return found.window
+        if stored:
+            raise _taken(event, stored[0][1].window)
+        known_until = event.letter.first_sent + QUEUE_RETENTION_MS_MAX
+        known_until += self.settings.queue_retention_ms
+        if items and not self.unverified and self.effects.now() > known_until:
+            raise Leave(
+                "unverified",
+                f"it was first sent at {iso(event.letter.first_sent)}, and its id may be forgotten"
+                " since: look whether it counted; if not, give --unverified",
+            )
+        return None
 
     def _deciding(
         self, event: LetterEvent, places: Mapping[WindowId, EventStatus | StoreError], page: _Page
@@ -242,7 +302,7 @@ class Redriver:
     def _elsewhere(self, event: LetterEvent, page: _Page) -> Decision:
         """Redrive an event that can no longer count in its own window."""
         now = self.effects.now()
-        target = self.to or page.calendar.grid.at(now).id
+        target = self._default_target(page.calendar)
         state = page.window(target)
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
@@ -306,8 +366,12 @@ def _why_not(event: LetterEvent, window: WindowId, place: EventStatus) -> Leave:
                 " there: redrive it once the window is sealed",
             )
         case _:
-            return Leave(
-                Reason.ID_CONFLICT,
-                f"another event has the id {event.identity[2]!r} in window {window}: send it anew"
-                " under an id of its own",
-            )
+            return _taken(event, window)
+
+
+def _taken(event: LetterEvent, window: WindowId) -> Leave:
+    return Leave(
+        Reason.ID_CONFLICT,
+        f"another event has the id {event.identity[2]!r} in window {window}: send it anew under an"
+        " id of its own",
+    )

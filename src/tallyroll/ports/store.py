@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tallyroll.model.formats.payloads import Chunk
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.specs import Spec
@@ -41,7 +42,8 @@ class Answer(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Element:
     """The answer for one record or increment. `digest` is that of the stored record, for a
-    duplicate; `limit` is the store's name of the exceeded limit, for a throttled one.
+    duplicate; if its identity said so, `detail` is the window in which it counts. `limit` is the
+    store's name of the exceeded limit, for a throttled one.
     """
 
     answer: Answer
@@ -110,6 +112,10 @@ class Metering(ABC):
     def record_cost(self, record: Record) -> int:
         """The cost of storing a record with what is beside it."""
 
+    def identities_cost(self, record: Record) -> int:  # noqa: ARG002 - of a store without them
+        """The cost of the record's identities, which another table takes."""
+        return 0
+
     @abstractmethod
     def shared_cost(self, increments: int) -> int:
         """The cost of one attempt at a commit besides its records."""
@@ -168,8 +174,8 @@ class Store(Protocol):
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
         """Put the records with what is beside them, and add each increment to a random stripe, all
-        or nothing: only if a random gate of the window is open and no record exists yet. The answer
-        for a record is also that for what is beside it. Never raises StoreError.
+        or nothing: only if a random gate of the window is open and no record or identity exists
+        yet. The answer for a record is also that for what is beside it. Never raises StoreError.
 
         A store that is not transactional puts each record for itself, if it does not exist yet,
         and leaves the increments to `fold`. It says COMMITTED, or FINE of a record, only if it
@@ -181,6 +187,9 @@ class Store(Protocol):
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         """The stored records of these names. Raises Missing if the table does not exist."""
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
+        """The stored identities of these names. Raises Missing if their table does not exist."""
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         """The stored ones of a record's chunks 0..count-1, in no order. Raises Missing if the table

@@ -16,6 +16,7 @@ from tallyroll.limits import (
     GATES_MAX,
     KEYSPACES_TABLE_QUOTA,
     KEYSPACES_TABLES_PERMANENT,
+    QUEUE_RETENTION_MS_MAX,
     SHARDS_MAX,
     SKEW_MS_MAX,
     TABLE_QUOTA,
@@ -83,7 +84,9 @@ class Settings(CommonSettings):
         VISIBILITY_MS, Whole(1_000, 43_200_000, "ms"), "the event queue's visibility timeout"
     )
     queue_retention_ms: int = setting(
-        864_000_000, Whole(60_000, 1_209_600_000, "ms"), "how long the event queue keeps a message"
+        864_000_000,
+        Whole(60_000, QUEUE_RETENTION_MS_MAX, "ms"),
+        "how long the event queue keeps a message",
     )
     drain_period_ms: int = setting(
         60_000,

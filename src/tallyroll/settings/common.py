@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tallyroll.limits import (
     CHUNK_BYTES_MAX,
     CHUNK_BYTES_MIN,
+    IDENTITY_DAYS_MAX,
     INLINE_BYTES_MAX,
     ITEM_BYTES_MAX,
     KEYSPACES_NAME_MAX,
@@ -18,6 +19,7 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.model.formats.payloads import LAYOUT
+from tallyroll.model.specs import IdentityScope
 from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX, WINDOW_LENGTHS
 from tallyroll.settings.kinds import (
     ANY_TEXT,
@@ -81,6 +83,24 @@ class CommonSettings(Described):
     buckets: int = setting(64, Whole(1, 1_024), "buckets under which a window's tallies are listed")
     require_ts: bool = setting(
         default=False, kind=FLAG, text="reject events that have an id of their own but no time"
+    )
+    identity: str = setting(
+        IdentityScope.WINDOW,
+        one_of(*IdentityScope),
+        "within what an id that a producer gave counts once: `window`: its key and window; `key`:"
+        " its key, whatever the hour; `pipeline`: at all, such as one vote a voter. Frozen into"
+        " each window's spec",
+    )
+    identity_days: int = setting(
+        31,
+        Whole(1, IDENTITY_DAYS_MAX, "days"),
+        "how long an id stays taken at least, if `identity` is `key` or `pipeline`",
+    )
+    keep_identities: bool = setting(
+        default=False,
+        kind=FLAG,
+        text="whether to keep the table of identities while `identity` is `window`: set it before"
+        " you go back, until no window under the former rule takes events",
     )
     mapping: Mapping[str, str | Sequence[str]] = setting(
         {},
@@ -192,10 +212,22 @@ class CommonSettings(Described):
         of_name = self.name.replace("-", "_") if self.store == KEYSPACES else ""
         return self.keyspace or of_name
 
+    @property
+    def has_identities(self) -> bool:
+        """Whether the pipeline has a table of identities."""
+        return self.keep_identities or self.identity != IdentityScope.WINDOW
+
     def check_store(self, *, transactional: bool) -> None:
-        """Raise `error` if the mapping counts an event under several keys, which a store without
-        transactions cannot do together.
+        """Raise `error` for what a store without transactions cannot do: count an event under
+        several keys, or put an identity together with a record.
         """
+        if self.identity != IdentityScope.WINDOW and not transactional:
+            raise self.error(
+                f"{self.named('identity')} {self.identity}: windows in Keyspaces have no"
+                " transactions, so an id could count without being remembered: give"
+                f" {IdentityScope.WINDOW} as long as {self.named('store')} is {KEYSPACES} or"
+                f" {self.named('keyspace')} is set"
+            )
         if "keys" in self.mapping and not transactional:
             raise self.error(
                 f"{self.named('mapping')} {text_of(self.mapping)}: keys: windows in Keyspaces have"

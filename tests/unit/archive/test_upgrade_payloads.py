@@ -33,6 +33,7 @@ BODIES = [
 REFERRING = json.dumps({"v": 2, "key": "k", "id": "r", "payload_ref": {}})
 PROGRAM = """
 import json, sys
+from dataclasses import fields
 from pathlib import Path
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item
@@ -45,7 +46,8 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.stored import stored
 
 folder, prefix, facts, bodies, referring = json.load(sys.stdin)
-spec, told = Spec(**facts), {}
+known = [each.name for each in fields(Spec)]
+spec, told = Spec(**{name: of for name, of in facts.items() if name in known}), {}
 told["items"] = [
     jsonable(record_item(record_of(decode(body), Message("m", body, spec.start, 1, ""), spec)))
     for body in bodies

@@ -27,7 +27,7 @@ from tallyroll.adapters.dynamodb.attributes import (
 )
 from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.model.foreign.mappings import Mappings
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId
 
@@ -122,7 +122,8 @@ def parse_pointer(item: Item) -> LivePointer:
 
 def parse_spec(item: Item) -> Spec:
     """The spec in its item."""
-    return Spec(**known_fields(Spec, facts_of(item)))
+    facts = known_fields(Spec, facts_of(item))
+    return Spec(**facts | {"identity": IdentityScope(facts.get("identity", IdentityScope.WINDOW))})
 
 
 def window_item(window: Window) -> Item:

@@ -4,6 +4,10 @@ record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt
 chunk   pk {key}.{shard}  sk c#{record id}#{number}  data
 tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59
 gate    pk ~g.{number}    sk g#                      open
+
+In the table of identities, which outlives the windows:
+
+identity  pk {hash of scope, key and id}  w, k, h, expires
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ from typing import Any
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.formats.payloads import Chunk
+from tallyroll.model.ids import EXPIRES, IdentityItem
 from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Tally
+from tallyroll.model.windows import WindowId
 
 Item = dict[str, dict[str, Any]]
 """One item as DynamoDB JSON, the archive's format: {"pk": {"S": ...}, "n": {"N": "1"}, ...}."""
@@ -90,6 +96,39 @@ def mark_key(key: str) -> Key:
     """
     day = key.split("/")[2]
     return {"pk": {"S": f"{MARKS}{day}"}, "sk": {"S": key}}
+
+
+def identity_key(name: str) -> Key:
+    """The primary key of an identity, in the table of identities."""
+    return {"pk": {"S": name}}
+
+
+def identity_item(identity: IdentityItem) -> Item:
+    """The item of an identity."""
+    return {
+        **identity_key(identity.name),
+        "w": {"S": identity.window},
+        "k": {"S": identity.key},
+        "h": {"B": identity.digest},
+        EXPIRES: {"N": str(identity.expires)},
+    }
+
+
+def parse_identity(item: Mapping[str, Any]) -> IdentityItem:
+    """The identity in its item."""
+    return IdentityItem(
+        name=item["pk"]["S"],
+        window=item["w"]["S"],
+        key=item["k"]["S"],
+        digest=binary_of(item["h"]["B"]),
+        expires=int(item[EXPIRES]["N"]),
+    )
+
+
+def window_of(item: Mapping[str, Any]) -> WindowId:
+    """The window in the item of an identity; empty for any other item."""
+    window: WindowId = item.get("w", {}).get("S", "")
+    return window
 
 
 def gate_item(number: int) -> Item:

@@ -21,11 +21,15 @@ from tallyroll.adapters.dynamodb.items import (
     chunk_key,
     gate_item,
     gate_key,
+    identity_item,
+    identity_key,
+    parse_identity,
     parse_item,
     record_key,
     shown_key,
     stored_item,
     tally_key,
+    window_of,
 )
 from tallyroll.adapters.dynamodb.puts import RecordPut, put_if_absent
 from tallyroll.adapters.dynamodb.requests import (
@@ -36,6 +40,7 @@ from tallyroll.adapters.dynamodb.requests import (
     REASON_NONE,
     REASONS_INVALID,
     Action,
+    DynamoTable,
     cancellation_reasons,
     in_dynamodb,
     limit_named,
@@ -48,6 +53,7 @@ from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import Chance, random_suffix
@@ -85,25 +91,33 @@ class DynamoStore(DynamoTables):
         costs = costs_by_key(records)
         # Each once: records may refer to one object, and no two actions may be on one item.
         attachments = dict.fromkeys(each for record in records for each in record.attachments)
+        identities = [each for record in records for each in record.identities]
+        beside = [*attachments, *identities]
         actions = [
             _gate_check(spec, chance),
             *(RecordPut(spec.table, record) for record in records),
             # Without a condition: they are written only with their record, which is absent.
             *(self._put_attachment(spec, each) for each in attachments),
+            *(put_if_absent(self._identities, identity_item(each)) for each in identities),
             *(_add(spec, each, costs[each.key], chance) for each in increments),
         ]
         try:
             in_dynamodb(spec.table)
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            outcome = _outcome(error, len(records) + len(attachments), len(increments))
-            return _by_record(outcome, records, attachments) if attachments else outcome
+            outcome = _outcome(error, len(records) + len(beside), len(increments))
+            return _by_record(outcome, records, beside) if beside else outcome
         return Outcome(Verdict.COMMITTED)
 
     def _put_attachment(self, spec: Spec, each: Chunk | Mark) -> Action:
         if isinstance(each, Mark):
             return mark(self._catalog, each.key)
         return {"Put": {"TableName": spec.table, "Item": chunk_item(each)}}
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
+        table = DynamoTable(self._caller, self._effects, self._identities)
+        found = table.get_all([identity_key(name) for name in dict.fromkeys(names)])
+        return {each.name: each for each in map(parse_identity, found)}
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         keys = [chunk_key(spec, key, record_id, number) for number in range(count)]
@@ -267,15 +281,15 @@ def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
 
 
 def _by_record(
-    outcome: Outcome, records: Sequence[Record], attachments: Iterable[Chunk | Mark]
+    outcome: Outcome, records: Sequence[Record], beside: Iterable[Chunk | Mark | IdentityItem]
 ) -> Outcome:
     """The outcome with the answers for what is beside records in those of the records."""
     if outcome.verdict is not Verdict.CANCELLED:
         return outcome
     answers = list(outcome.records[: len(records)])
-    found = dict(zip(attachments, outcome.records[len(records) :], strict=True))
+    found = dict(zip(beside, outcome.records[len(records) :], strict=True))
     for at, record in enumerate(records):
-        for each in record.attachments:
+        for each in (*record.attachments, *record.identities):
             if answers[at].answer is Answer.FINE:
                 answers[at] = found[each]
     return replace(outcome, records=tuple(answers))
@@ -333,7 +347,8 @@ def _element(reason: Mapping[str, Any]) -> Element:
     if code == REASON_NONE:
         return Element(Answer.FINE)
     if code == REASON_CONDITION:
-        return Element(Answer.DUPLICATE, reason.get("Item", {}).get("h", {}).get("B"), detail)
+        item = reason.get("Item", {})
+        return Element(Answer.DUPLICATE, item.get("h", {}).get("B"), window_of(item))
     if code == REASON_CONFLICT:
         return Element(Answer.CONTENDED, detail=detail)
     if code in REASONS_INVALID:

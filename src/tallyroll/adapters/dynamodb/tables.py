@@ -23,7 +23,7 @@ from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughp
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import TableFacts, TableStatus
-from tallyroll.resources import declare
+from tallyroll.resources import declare, identities_table
 from tallyroll.settings import Settings
 
 _BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table is made
@@ -39,6 +39,7 @@ class DynamoTables:
         declared = declare(settings)
         self._declaration = declared.windows
         self._catalog = declared.catalog.name
+        self._identities = identities_table(settings.name)
 
     def _table(self, name: str) -> DynamoTable:
         return DynamoTable(self._caller, self._effects, in_dynamodb(name))

@@ -48,6 +48,9 @@ class TransactionMetering(Metering):
             units += sum(record_units(each.size) for each in record.attachments)
         return units
 
+    def identities_cost(self, record: Record) -> int:
+        return sum(record_units(each.size) for each in record.identities)
+
     def shared_cost(self, increments: int) -> int:
         return shared_units(increments, 1)
 

@@ -15,11 +15,14 @@ from tallyroll.adapters.dynamodb.items import (
     chunk_key,
     gate_item,
     gate_key,
+    identity_item,
+    parse_identity,
     parse_item,
     record_item,
     record_key,
     stored_item,
     tally_key,
+    window_of,
 )
 from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
 from tallyroll.adapters.memory.catalog import MemoryCatalog
@@ -29,6 +32,7 @@ from tallyroll.limits import ITEM_BYTES_MAX, TRANSACTION_ACTIONS_MAX, TRANSACTIO
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem, sized
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import random_suffix, stable_hash
@@ -64,6 +68,7 @@ class MemoryStore(MemoryTables):
     ) -> None:
         super().__init__(effects, creating_ms, deleting_ms, new_items)
         self._catalog = catalog
+        self.identity_items: dict[str, Item] = {}
 
     @staticmethod
     def metering_of(table: str) -> Metering:  # noqa: ARG004 - the port's
@@ -85,10 +90,9 @@ class MemoryStore(MemoryTables):
         if not gate["open"]["BOOL"]:
             return Outcome(Verdict.GATE_SHUT)
         stored = [items.get(_primary(put)) for put in puts]
-        if any(stored):
-            elements = tuple(
-                Element(Answer.DUPLICATE, found["h"]["B"]) if found else FINE for found in stored
-            )
+        answers = list(map(self._answer, records, stored))
+        if answers.count(FINE) < len(answers):
+            elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
         costs = costs_by_key(records)
         added = [self._added(spec, items, each, costs[each.key]) for each in increments]
@@ -99,7 +103,21 @@ class MemoryStore(MemoryTables):
         self._catalog.marks.update(each.key for each in attachments if isinstance(each, Mark))
         for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
+        taken = [each for record in records for each in record.identities]
+        self.identity_items |= {each.name: identity_item(each) for each in taken}
         return Outcome(Verdict.COMMITTED)
+
+    def _answer(self, record: Record, item: Item | None) -> Element:
+        """The answer for a record and its identities."""
+        stored = [self.identity_items.get(each.name) for each in record.identities]
+        for found in (item, *stored):
+            if found:
+                return Element(Answer.DUPLICATE, found["h"]["B"], window_of(found))
+        return FINE
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
+        items = self.identity_items
+        return {name: parse_identity(items[name]) for name in names if name in items}
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         primary = _primary(record_key(key, spec.shard(key, record_id), record_id))
@@ -218,8 +236,8 @@ def _number(item: Item, name: str) -> int:
 
 def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -> str:
     """Why AWS would refuse the whole request, or "". Raises AssertionError if it is over limits."""
-    attachments = {each for record in records for each in record.attachments}
-    sizes = [sized(record).size for record in records] + [each.size for each in attachments]
+    beside = {each for one in records for each in (*one.attachments, *one.identities)}
+    sizes = [sized(record).size for record in records] + [each.size for each in beside]
     actions = 1 + len(sizes) + len(increments)
     if actions > TRANSACTION_ACTIONS_MAX:
         raise AssertionError(f"a transaction of {actions} actions")
@@ -230,6 +248,9 @@ def _check_request(records: Sequence[Record], increments: Sequence[Increment]) -
     names = {(record.key, record.shard, record.id) for record in records}
     if len(names) < len(records):
         return "a transaction names an item twice"
+    taken = [each.name for record in records for each in record.identities]
+    if len(set(taken)) < len(taken):
+        return "a transaction names an identity twice"
     if len({increment.key for increment in increments}) < len(increments):
         return "a transaction adds to a tally twice"
     return ""

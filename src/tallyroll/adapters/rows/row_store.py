@@ -23,6 +23,7 @@ from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Thrott
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk, manifest_in
 from tallyroll.model.formats.references import Mark
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import Gate, StoredItem, sized
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.sharding import random_suffix
@@ -148,6 +149,10 @@ class RowStore:
         found = self._effects.together(jobs, AT_ONCE)
         counted = self._counted(spec, [row for row in found if row])
         return {(row.key, row.id): row for row in counted}
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:  # noqa: ARG002
+        """There are none: settings refuse them here."""
+        return {}
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         """Those of the row that is there, be it counted or not: its record is asked for first."""

@@ -1,0 +1,81 @@
+"""Redrive under identities beyond the window: what counts elsewhere is not sent again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Throttled
+from tallyroll.limits import QUEUE_RETENTION_MS_MAX
+from tallyroll.model.messages import Rejection
+from tallyroll.model.specs import IdentityScope
+from tallyroll.operations.letter_events import LetterOutcome
+from tallyroll.reasons import Reason
+from tests.harness.pipeline import SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
+from tests.harness.redriving import LATE, Operator, drain, seal
+
+SCOPES = (IdentityScope.KEY, IdentityScope.PIPELINE)
+
+
+def with_letter(scope: str, **more: Any) -> tuple[Pipeline, Operator]:
+    """A pipeline with one dead letter of an event of window 06, whose id a copy may have taken."""
+    pipeline = opened(replace(SMALL, identity=scope))
+    message = pipeline.message({"v": 1, "key": "k", "id": "e1", **more}, sent=LATE)
+    pipeline.queue.reject([Rejection(message, Reason.WINDOW_SEALED, "sealed", hour(6))])
+    return pipeline, Operator(pipeline)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_what_counts_in_another_window_is_counted_already(scope: str) -> None:
+    pipeline, operator = with_letter(scope)
+    pipeline.write({"v": 1, "key": "k", "id": "e1"})
+    seal(pipeline, hour(6))
+    decision = operator.one()
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, WINDOW)
+    assert pipeline.queue.dead_letters == []
+    assert pipeline.tally("k") == (1, 1_000_000)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_an_id_that_another_event_took_stays_a_conflict(scope: str) -> None:
+    pipeline, operator = with_letter(scope, value=2)
+    pipeline.write({"v": 1, "key": "k", "id": "e1"})
+    seal(pipeline, hour(6))
+    decision = operator.one()
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, Reason.ID_CONFLICT)
+    assert len(pipeline.queue.dead_letters) == 1
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_what_nobody_counted_is_sent_again_and_counts_once(scope: str) -> None:
+    pipeline, operator = with_letter(scope)
+    seal(pipeline, hour(6))
+    assert operator.one().course is LetterOutcome.REDRIVEN
+    drain(pipeline)
+    assert pipeline.write({"v": 1, "key": "k", "id": "e1"}).duplicates == 1
+    assert pipeline.tally("k") == (1, 1_000_000)
+
+
+def test_a_letter_whose_id_may_be_forgotten_needs_unverified() -> None:
+    pipeline, operator = with_letter(IdentityScope.KEY)
+    seal(pipeline, hour(6))
+    pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
+    for _ in range(3):
+        pipeline.roller().run(TIME_LEFT)
+    (decision,) = operator.decide()
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
+    (decision,) = operator.decide(unverified=True)
+    assert decision.course is LetterOutcome.REDRIVEN
+
+
+def test_while_identities_cannot_be_read_the_letter_stays() -> None:
+    pipeline, operator = with_letter(IdentityScope.KEY)
+
+    def throttled(names: object) -> Any:
+        raise Throttled(f"{names}", "Slow")
+
+    pipeline.store.identities = throttled  # type: ignore[method-assign]
+    assert operator.one().why == "not looked up"
+    assert len(pipeline.queue.dead_letters) == 1
