@@ -17,7 +17,7 @@ LOCAL := $(VENV)/$(if $(filter cassandra,$(ENGINE)),dev,local).stamp
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo local invoke quick test proof bench costs limits coldstart firstday oncall simulate test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
+.PHONY: help demo local invoke quick test proof bench costs limits coldstart firstday oncall simulate model test-matrix mutate check docs audit synth package dist deploy release-template aws-test lock clean engine
 
 help: ## Show this list
 	@for name in demo local quick test check proof docs deploy; do \
@@ -98,6 +98,9 @@ simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 repl
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
 		$(if $(RESUME),--resume $(RESUME)) $(if $(STORE),--store $(STORE)) \
 		$(if $(WEATHER),--weather "$(WEATHER)") $(if $(ONLY_FAULTS),--only-faults $(ONLY_FAULTS))
+
+model: $(VENV)/dev.stamp ### Look at every state of the protocol's model, with and without mistakes (ARGS="--large")
+	@$(PY) -m tests.model.run $(ARGS)
 
 mutate: $(VENV)/dev.stamp ### Mutate the modules that decide; each mutant must be caught (MODULE=ingest.transactions)
 	@$(PY) -m tests.mutation.run --jobs $(JOBS) $(MODULE)

@@ -45,6 +45,7 @@ NOT_TRACED = {
     "faults",
     "infra",
     "local",
+    "model",
     "producing",
     "properties",
     "release",
