@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,16 +20,21 @@ from tests.faults.world import World, window_of
 Sums = dict[str, tuple[int, Decimal]]
 STATES = ("creating", "open", "closing", "sealed", "exporting", "proven", "dropping", "dropped")
 PAGES_MAX = 40
+# The queue's message ids, which events without an id of their own have.
+MESSAGE_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 HIDDEN_MS = 6 * 60_000  # `tallyroll dlq` hides the letters that it looks at for five minutes
 
 
 @dataclass
 class Contents:
-    """What a table or an archive holds: (events, sum) per key by its records and by its tallies."""
+    """What a table or an archive holds: (events, sum) per key by its records and by its tallies;
+    `named` are the ids that producers gave, each with the digest of its content.
+    """
 
     records: Sums = field(default_factory=dict)
     tallies: Sums = field(default_factory=dict)
     ids: Counter[tuple[str, str]] = field(default_factory=Counter)
+    named: set[tuple[str, bytes]] = field(default_factory=set)
     open_gates: int = 0
 
     @classmethod
@@ -48,7 +55,15 @@ class Contents:
         elif sk.startswith("e#"):
             key = pk.rpartition(".")[0]
             self.ids[key, sk] += 1
+            if not MESSAGE_ID.fullmatch(sk.removeprefix("e#")):
+                self.named.add((sk, _binary(item["h"])))
             _add(self.records, key, item)
+
+
+def _binary(value: Any) -> bytes:
+    """A binary attribute, which is base64 in an archive."""
+    held = value["B"]
+    return base64.b64decode(held) if isinstance(held, str) else bytes(held)
 
 
 def _add(sums: Sums, key: str, item: Any) -> None:
@@ -114,6 +129,7 @@ class Ledger:
 
     def check(self) -> list[str]:
         """Everything that is wrong at the end."""
+        taken: Counter[tuple[str, bytes]] = Counter()
         for window, state in states(self.world).items():
             status = state["status"]["S"]
             if status == "creating":
@@ -121,10 +137,13 @@ class Ledger:
             dropped = STATES.index(status) >= STATES.index("dropping")
             items = archived(self.world, window) if dropped else table_of(self.world, window)
             contents = Contents.of(items)
+            taken.update((window, digest) for _, digest in contents.named)
             self._compare(window, contents, status)
             if status != "open":
                 self._compare_sums(window, totals_of(self.world, window), f"{status}: totals")
                 self.problems += [f"{window}: gate open"] * contents.open_gates
+        if self.world.settings.identity != "window":
+            self._check_identities(taken)
         self._check_letters()
         self._check_counts()
         return [*self.problems, *self.world.problems]
@@ -139,6 +158,14 @@ class Ledger:
         truth = self.truth.get(window, {})
         if found != truth:
             self.problems.append(f"{window} {what} {_shown(found)}, truth {_shown(truth)}")
+
+    def _check_identities(self, taken: Counter[tuple[str, bytes]]) -> None:
+        """Every counted event with an id of its own has one identity, and there is no other."""
+        found = Counter((item["w"]["S"], _binary(item["h"])) for item in identities(self.world))
+        for window, digest in taken - found:
+            self.problems.append(f"{window}: an id counts and is not taken: {digest.hex()}")
+        for window, digest in found - taken:
+            self.problems.append(f"{window}: an id is taken and does not count: {digest.hex()}")
 
     def _check_letters(self) -> None:
         self.world.time.pass_by(HIDDEN_MS)
@@ -235,6 +262,12 @@ def rolled_up(world: World, ms: int) -> bool:
 def table_of(world: World, window: str) -> list[Any]:
     """The items of a window's table."""
     name = f"{world.settings.name}-{window}"
+    return list(world.raw.dynamodb.scan(TableName=name, ConsistentRead=True)["Items"])
+
+
+def identities(world: World) -> list[Any]:
+    """The items of the pipeline's table of identities."""
+    name = f"{world.settings.name}-identities"
     return list(world.raw.dynamodb.scan(TableName=name, ConsistentRead=True)["Items"])
 
 

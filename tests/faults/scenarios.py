@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
@@ -27,6 +27,9 @@ from tests.faults.world import FUNCTIONS, World
 SEEDS = tuple(range(7))
 MORE_SEEDS = tuple(range(7, 24))  # as many of them as the matrix still needs
 PARTS = 4
+PIPELINE: Mapping[str, Any] = {"identity": "pipeline"}
+KEY: Mapping[str, Any] = {"identity": "key"}
+"""Within what an id counts once in short lives, and in every second busy one."""
 
 
 @contextmanager
@@ -63,6 +66,7 @@ class Scenarios:
                     plan,
                     lambda world, ledger: busy_life(world, ledger, plan, Path(folder)),
                     exporter="native",
+                    **(KEY if seed % 2 == 0 else {}),
                 )
 
         return self.results.of(f"seed-{seed}", make)
@@ -72,7 +76,7 @@ class Scenarios:
 
         def make() -> Result:
             plan = At(0, GOES_WELL)
-            result = self._live("no fault", 0, plan, short_life)
+            result = self._live("no fault", 0, plan, short_life, **PIPELINE)
             return Result(result.problems, result.strikes, tuple(plan.sites))
 
         return self.results.of("reference", make)
@@ -92,7 +96,7 @@ class Scenarios:
 
         def make() -> Result:
             plan = LostReplies(part, PARTS)
-            return self._live(f"lost replies, part {part}", 0, plan, short_life)
+            return self._live(f"lost replies, part {part}", 0, plan, short_life, **PIPELINE)
 
         return self.results.of(f"lost-{part}", make)
 
@@ -118,7 +122,7 @@ class Scenarios:
 
     def only(self, site: str, kind: Kind) -> Result:
         """A short life, in which one kind of fault strikes one site's first calls."""
-        return self._live(f"{site} {kind}", 0, Only(site, kind), short_life)
+        return self._live(f"{site} {kind}", 0, Only(site, kind), short_life, **PIPELINE)
 
     def stall(self, site: str, until: str) -> Result:
         """A short life, in which a function sleeps before its first call from a site while all
@@ -135,7 +139,7 @@ class Scenarios:
             plan.one = Blow(before=sleep)
             short_life(world, ledger)
 
-        return self._live(f"asleep until {until} before {site}", 0, plan, life)
+        return self._live(f"asleep until {until} before {site}", 0, plan, life, **PIPELINE)
 
     def _writes(self) -> list[int]:
         """The numbers of the reference life's calls that change something."""
@@ -145,7 +149,7 @@ class Scenarios:
     def _each(self, name: str, points: Sequence[tuple[int, Blow]]) -> Result:
         def make() -> Result:
             return _sum(
-                self._live(f"{name}: call {number}", 0, At(number, blow), short_life)
+                self._live(f"{name}: call {number}", 0, At(number, blow), short_life, **PIPELINE)
                 for number, blow in points
             )
 

@@ -9,7 +9,7 @@ from tests.faults.kinds import RULES, Kind
 from tests.faults.lives import FANNED, fanned_life
 from tests.faults.plans import At, LostReplies, Only, crash
 from tests.faults.results import Result
-from tests.faults.scenarios import Scenarios
+from tests.faults.scenarios import PIPELINE, Scenarios
 from tests.faults.test_planted import COMMIT
 
 pytestmark = pytest.mark.engine
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 def lived(scenarios: Scenarios, name: str, plan: Plan) -> Result:
     # Without a write rate: a lease before each commit would let every second reply be a commit's.
-    return scenarios._live(name, 0, plan, fanned_life, mapping=FANNED, write_rate=0)
+    return scenarios._live(name, 0, plan, fanned_life, mapping=FANNED, write_rate=0, **PIPELINE)
 
 
 @pytest.mark.parametrize("kind", RULES["TransactWriteItems"])
