@@ -23,7 +23,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
-from tallyroll.model.windows import Grid
+from tallyroll.model.windows import Grid, Span
 from tallyroll.pipeline import Pipeline
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
@@ -32,6 +32,17 @@ WRITERS = 16
 HOUR = 3_600_000
 TIME_LEFT_MS = 60_000
 SEGMENTS = 8
+
+
+def open_window(made: Pipeline, span: Span, genesis: int) -> Spec:
+    """An open window of a pipeline whose first window begins at `genesis` (ms)."""
+    window = Window(span.id, f"{made.settings.name}-{span.id}", span.start, span.end)
+    made.catalog.create(window)
+    made.store.make_table(window.table, {"tallyroll": made.settings.name})
+    spec = made.catalog.put_spec(freeze(window, made.settings, genesis=genesis))
+    made.store.open_gates(spec)
+    made.catalog.advance(replace(window, status=Status.OPEN))
+    return spec
 
 
 @dataclass
@@ -67,12 +78,7 @@ class Crowd:
         grid = Grid.of(3600)
         span = grid.at(now)
         made.catalog.found(Calendar(grid, span.start, founded_with(settings.mapping_text)))
-        window = Window(span.id, f"{settings.name}-{span.id}", span.start, span.end)
-        made.catalog.create(window)
-        made.store.make_table(window.table, {"tallyroll": settings.name})
-        spec = made.catalog.put_spec(freeze(window, settings))
-        made.store.open_gates(spec)
-        made.catalog.advance(replace(window, status=Status.OPEN))
+        spec = open_window(made, span, span.start)
         return cls(settings, made, spec, MemoryQueue(SystemEffects()), now)
 
     def message(self, number: int, key: str, value: int) -> Message:
@@ -119,11 +125,11 @@ class Crowd:
         """
         return sum(report.unknown for report in self.reports) * TRANSACTION_ACTIONS_MAX
 
-    def records(self) -> list[Record]:
-        """All records in the window's table."""
+    def records(self, spec: Spec | None = None) -> list[Record]:
+        """All records in the table of the window, or of another one."""
         found = []
         for segment in range(SEGMENTS):
-            for page in self.made.store.scan(self.spec.table, segment, SEGMENTS):
+            for page in self.made.store.scan((spec or self.spec).table, segment, SEGMENTS):
                 held = map(self.made.codec.parse, page)
                 found += [one for one in held if isinstance(one, Record)]
         return found
