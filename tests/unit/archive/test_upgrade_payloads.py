@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from tallyroll.adapters.dynamodb.items import parse_item, record_item
 from tallyroll.model.events import decode
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
+from tallyroll.model.specs import IdentityScope
 from tallyroll.model.stored import StoredEvent, stored
 from tests.harness.archives import Archived, sealed_and_exported
 from tests.harness.payloads import noise
-from tests.harness.pipeline import NOW, spec_of
+from tests.harness.pipeline import NOW, SMALL, opened, spec_of
 from tests.harness.processes import ran
 from tests.harness.release import ARCHIVE, CODE
 
@@ -33,19 +35,19 @@ BODIES = [
 REFERRING = json.dumps({"v": 2, "key": "k", "id": "r", "payload_ref": {}})
 PROGRAM = """
 import json, sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item
 from tallyroll.archive.recount import Reading
-from tallyroll.errors import Rejected
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.events import decode
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import stored
 
-folder, prefix, facts, bodies, referring = json.load(sys.stdin)
+folder, prefix, facts, bodies, referring, suffix = json.load(sys.stdin)
 known = [each.name for each in fields(Spec)]
 spec, told = Spec(**{name: of for name, of in facts.items() if name in known}), {}
 told["items"] = [
@@ -62,6 +64,10 @@ for found in reading:
             told["read"][found.holds.id] = type(error).__name__
 told["records"], told["tallies"] = reading.counted.records, reading.counted.tallies
 told["findings"] = reading.findings.count, reading.findings.first
+try:
+    replace(spec, suffix=suffix).shard("k", "e")
+except UsageError as error:
+    told["placing"] = str(error)
 try:
     decode(referring)
 except Rejected as rejected:
@@ -84,11 +90,11 @@ def before(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> dict
     copy = folder / "copy"
     for key in archived.bucket.list(""):
         DirectoryBucket(copy).put(key, archived.bucket.get(key))
-    spec = spec_of()
+    spec, ruled = spec_of(), opened(replace(SMALL, identity=IdentityScope.KEY)).spec()
     facts = {name: getattr(spec, name) for name in spec.__slots__ if name != "hot"}
     done = ran(
         [sys.executable, "-c", PROGRAM],
-        input=json.dumps([str(copy), archived.prefix, facts, BODIES, REFERRING]),
+        input=json.dumps([str(copy), archived.prefix, facts, BODIES, REFERRING, ruled.suffix]),
         env={**os.environ, "PYTHONPATH": str(Path(folder) / CODE)},
         check=True,
     )
@@ -140,3 +146,10 @@ def test_it_does_not_prove_a_window_with_chunks_so_it_cannot_drop_it(
 def test_it_refuses_a_reference_and_does_not_lose_the_payload(before: dict[str, Any]) -> None:
     """A redrive counts the event, once this code is back."""
     assert before["referring"] == "unknown-version"
+
+
+def test_it_places_nothing_in_a_window_in_which_ids_count_once_beyond_it(
+    before: dict[str, Any],
+) -> None:
+    """So its writer hands the messages back: it would not put their identities."""
+    assert "calculated+id1" in before["placing"]

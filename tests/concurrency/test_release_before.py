@@ -1,0 +1,187 @@
+"""The release before, from its own sources, beside a window in which an id counts once at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyroll.adapters.aws.client import make_client
+from tallyroll.ingest.writer import BatchReport
+from tallyroll.lifecycle.sealing import Sealing, seal
+from tallyroll.model.messages import Message
+from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.states import Status
+from tallyroll.model.windows import Span
+from tallyroll.pipeline import Pipeline
+from tallyroll.reasons import Reason
+from tests.concurrency.crowd import HOUR, Crowd, open_window
+from tests.harness.release import ARCHIVE, CODE
+
+pytestmark = [pytest.mark.engine, pytest.mark.proof]
+TIME_LEFT_MS = 60_000
+VOTES = 10
+# What `tests.harness.release` holds: its writer, reader and cleanup, told line by line what to do.
+PROGRAM = """
+import json, sys
+from types import SimpleNamespace
+import boto3
+from moto import mock_aws
+from tallyroll.ingest.writer import Writer
+from tallyroll.model.messages import Message
+from tallyroll.pipeline import Pipeline
+from tallyroll.settings import Settings
+
+class Queue:
+    def __init__(self):
+        self.letters = []
+
+    def reject(self, rejections):
+        self.letters += [each.reason for each in rejections]
+        return [True] * len(rejections)
+
+    def counts(self):
+        return SimpleNamespace(visible=0, in_flight=0, delayed=0)
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+mock_aws().start()  # for the bucket; tables are at the endpoint
+settings, queue = Settings(**json.loads(sys.stdin.readline())), Queue()
+boto3.client("s3").create_bucket(Bucket=settings.bucket)
+made = Pipeline(settings)
+writer = Writer(settings, made.store, made.catalog, queue, made.effects)
+for line in sys.stdin:
+    verb, *asked = json.loads(line)
+    if verb == "write":
+        report = writer.write([Message(*each) for each in asked], 60_000)
+        told = sorted(report.failures), report.events, queue.letters
+    elif verb == "count":
+        counts = [made.reader.count(key, None, None, 60_000, consistent=True) for key in asked]
+        told = [count.events for count in counts]
+    else:
+        told = [str(problem) for problem in made.cleanup.run(60_000).problems]
+    print(json.dumps(told), flush=True)
+"""
+
+
+@dataclass
+class Before:
+    """A process of the release before."""
+
+    process: subprocess.Popen[str]
+
+    def ask(self, *line: object) -> Any:
+        """Its answer to one line."""
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(line), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+    def write(self, *messages: Message) -> Any:
+        """The ids of the messages that it hands back, how many events it counted, all letters."""
+        facts = [(each.id, each.body, each.sent, each.receives, "r") for each in messages]
+        return tuple(self.ask("write", *facts))
+
+
+@contextmanager
+def running(endpoint: str, folder: Path, facts: dict[str, Any]) -> Iterator[Before]:
+    with tarfile.open(ARCHIVE) as tar:
+        tar.extractall(folder, filter="data")
+    variables = {"PYTHONPATH": str(folder / CODE), "AWS_ENDPOINT_URL_DYNAMODB": endpoint}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    ) as process:
+        assert process.stdin
+        print(json.dumps(facts), file=process.stdin, flush=True)
+        yield Before(process)
+        process.stdin.close()
+
+
+def sealed(made: Pipeline, spec: Spec) -> None:
+    state = made.catalog.window(spec.window)
+    assert state
+    state = made.catalog.advance(replace(state, status=Status.CLOSING))
+    made.store.shut_gates(spec)
+    *_, sums = seal(spec, made.store, made.totals, made.effects, Sealing())
+    counted: dict[str, Any] = {"keys": sums.keys, "events": sums.events, "amount": sums.amount}
+    times = {**state.times, Status.SEALED: made.effects.now()}
+    made.catalog.advance(replace(state, status=Status.SEALED, times=times, **counted))
+
+
+def identities(crowd: Crowd) -> int:
+    table = f"{crowd.settings.name}-identities"
+    return len(make_client("dynamodb").scan(TableName=table, ConsistentRead=True)["Items"])
+
+
+def written(crowd: Crowd, messages: Sequence[Message]) -> BatchReport:
+    return crowd._writer().write(messages, TIME_LEFT_MS)
+
+
+def test_it_neither_counts_nor_rejects_there_and_reads_proves_and_drops_what_is_stored(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
+    crowd = Crowd.gathered(stripes=8, keep_identities=True, **facts)
+    now, start = crowd.now, crowd.spec.start
+    ruled = Pipeline(replace(crowd.settings, identity=IdentityScope.PIPELINE))
+    spec = open_window(ruled, Span(start - HOUR, start), start)
+
+    def votes(key: str, ts: int, receives: int = 1) -> list[Message]:
+        body = {"key": key, "ts": ts}
+        return [
+            Message(f"{key}-{n}", json.dumps({**body, "id": f"b{n}"}), now, receives, f"{key}-{n}")
+            for n in range(VOTES)
+        ]
+
+    ann, bob, plain = votes("ann", start - 1), votes("bob", start - 1), votes("plain", now)
+    own = {
+        "name": crowd.settings.name,
+        "shards": 8,
+        "stripes_min": 8,
+        "buckets": 16,
+        "gates": 64,
+        "bucket": "archive",
+    }
+    with running(dynamodb_endpoint, tmp_path, own | facts) as before:
+        # It hands back what is for that window, and counts what is for another one beside it.
+        back = [each.id for each in ann]
+        assert before.write(*ann, *plain) == (back, VOTES, [])
+        assert (crowd.records(spec), identities(crowd)) == ([], 0)
+
+        # This code's writer counts them, once, whatever the other one does with the copies.
+        report = written(crowd, [*ann, *plain])
+        assert (report.events, report.duplicates, report.failures) == (VOTES, VOTES, [])
+        assert written(crowd, bob).rejected == {Reason.ID_CONFLICT: VOTES}
+        again = [*votes("ann", start - 1, 2), *votes("bob", start - 1, 2)]
+        assert before.write(*again) == (sorted(each.id for each in again), 0, [])
+        assert before.ask("count", "ann", "bob", "plain") == [VOTES, 0, VOTES]
+        assert len(crowd.records(spec)) == identities(crowd) == VOTES
+
+        # Sealed by this code, the window is read, proven and dropped by the other.
+        sealed(ruled, spec)
+        assert before.write(*again) == (sorted(each.id for each in again), 0, [])
+        for _ in range(5):
+            assert before.ask("clean") == []
+        assert before.ask("count", "ann", "bob", "plain") == [VOTES, 0, VOTES]
+
+    state = crowd.made.catalog.window(spec.window)
+    assert state
+    assert state.status is Status.DROPPED
+    report = written(crowd, votes("ann", start - 1, 2))
+    assert (report.duplicates, report.failures) == (VOTES, [])
+    assert identities(crowd) == VOTES
