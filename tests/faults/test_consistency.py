@@ -10,8 +10,10 @@ from botocore.model import OperationModel, Shape, StructureShape
 from botocore.session import Session
 
 from tallyroll.adapters.aws.client import Caller
-from tallyroll.adapters.dynamodb import requests
+from tallyroll.adapters.dynamodb import requests, store
+from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.settings import Settings
 from tests.faults.consistency import (
     CONSISTENT,
     EVENTUAL,
@@ -84,8 +86,10 @@ class _Silent:
         return {"Responses": {}}
 
 
-@pytest.mark.parametrize("verb", ["get", "get_all", "query"])
-def test_an_eventual_read_is_seen_at_the_caller(verb: str, eventual_reads: list[str]) -> None:
+@pytest.mark.parametrize("verb", ["get", "get_all", "query", "identities"])
+def test_an_eventual_read_is_seen_at_the_caller(
+    verb: str, eventual_reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     effects = SystemEffects()
     caller = Caller(_Silent(), effects)
     reads: dict[str, Callable[[Any], Any]] = {
@@ -94,7 +98,13 @@ def test_an_eventual_read_is_seen_at_the_caller(verb: str, eventual_reads: list[
         "query": lambda module: [
             *module["DynamoTable"](caller, effects, "t").query("pk = :pk", {})
         ],
+        "identities": lambda module: identities_by(module["DynamoTable"]),
     }
+
+    def identities_by(table: Any) -> Any:
+        monkeypatch.setattr(store, "DynamoTable", table)
+        return DynamoStore(caller, effects, Settings()).identities(["name"])
+
     file = CORE / "adapters/dynamodb/requests.py"
     source = file.read_text(encoding="utf-8")
     careless = {**vars(requests)}
