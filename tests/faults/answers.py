@@ -98,6 +98,7 @@ ANSWERS: Mapping[str, Answers] = {
         (_AGAIN, "tried 4 times under the attempt's token, so no export is begun twice"),
         _PATIENT,
     ),
+    "DescribeTimeToLive": (_READ, _PATIENT),
     "GetFunctionConfiguration": (
         (
             _AGAIN,

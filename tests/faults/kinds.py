@@ -81,6 +81,7 @@ RULES: Mapping[str, tuple[Kind, ...]] = {
     "DescribeExport": _TRANSPORT,
     "DescribeImport": _TRANSPORT,
     "DescribeTable": (*_TRANSPORT, Kind.CHANGING, Kind.NOT_SEEN_YET),
+    "DescribeTimeToLive": _TRANSPORT,
     "GetFunctionConfiguration": _TRANSPORT,
     "ExportTableToPointInTime": _TRANSPORT,
     "GetItem": _TRANSPORT,

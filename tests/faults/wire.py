@@ -53,6 +53,7 @@ CONTROL_PLANE = frozenset(
         "DescribeExport",
         "DescribeImport",
         "DescribeTable",
+        "DescribeTimeToLive",
         "ExportTableToPointInTime",
         "ImportTable",
         "ListTables",
