@@ -93,10 +93,10 @@ def event(
 ) -> int:
     """Read one event by its id.
 
-    Its window follows from --ts or --window, else from where its id is taken, if ids
-    count once beyond their window (the setting identity), else from the time in an id
-    that is a UUIDv7. The id of a packed event is {packet id}:{index}; a packet's own id
-    gives all its events.
+    Its window follows from --ts or --window, else from where its id is taken, if
+    ids count once beyond their window (the setting identity), else from the time
+    in an id that is a UUIDv7. The id of a packed event is {packet id}:{index}; a
+    packet's own id gives all its events.
 
     For example:
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
