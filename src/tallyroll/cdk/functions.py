@@ -32,7 +32,7 @@ _KEPT = lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefaults:
     """What the functions of one pipeline share: options, code, environment, the key of the
-    environment and of logs, if a team handed one in, the VPC's subnets that they run in, and the
+    environment and of logs, if a team passed one in, the VPC's subnets that they run in, and the
     layer with the driver of Amazon Keyspaces, if there is a keyspace.
     """
 

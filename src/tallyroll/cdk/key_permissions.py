@@ -1,4 +1,4 @@
-"""What the permissions of functions and people say of the key, if a team handed one in."""
+"""What the permissions of functions and people say of the key, if a team passed one in."""
 
 from __future__ import annotations
 

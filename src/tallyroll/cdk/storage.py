@@ -61,7 +61,7 @@ class Storage(Construct):
             check_bucket(self, given)
             self.bucket = given
         self.key = key
-        """The key of the tables, if a team handed one in."""
+        """The key of the tables, if a team passed one in."""
         self.window_tables_arn = cdk.Stack.of(self).format_arn(
             service="dynamodb", resource="table", resource_name=resources.windows.name + _WINDOW_ID
         )

@@ -168,7 +168,7 @@ def _sorted_out(
         elif by_record and all(each.answer is Answer.FINE for each in elements):
             settled.append((record, Fate(Disposition.COUNTED, record.digest)))
         elif record.identities and any(each.answer is Answer.CONTENDED for each in elements):
-            alone.append(record)  # another copy of it is on its way: the rest need not wait
+            alone.append(record)  # another copy of it is on its way, which may hold it up again
         else:
             left.append(record)
     if invalid := [each for each in outcome.increments if each.answer is Answer.INVALID]:
@@ -209,7 +209,7 @@ def _fate(record: Record, elements: Sequence[Element]) -> Fate | None:
     keys of the event, and groups are stored as wholes. So such an answer comes first.
     """
     fates = [
-        beside_stored(record, element.digest, element.detail)
+        beside_stored(record, element.digest, element.window)
         for element in elements
         if element.answer is Answer.DUPLICATE
     ]

@@ -201,7 +201,7 @@ def freeze(
     """The spec of a window by the settings; `hot` are the keys with their own N (None: theirs), and
     `genesis` is the pipeline's first window.
     """
-    remembers = settings.identity != IdentityScope.WINDOW
+    remembers = settings.remembers_ids
     return Spec(
         window=window.id,
         table=window.table,

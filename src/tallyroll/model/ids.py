@@ -2,9 +2,10 @@
 time.
 
 A window's spec freezes the scope within which an id that a producer gave counts once. In the scope
-`window` the record itself is the identity, and there is nothing else. Otherwise the transaction
-that stores a record also puts items into the table of identities, which outlives the window:
-whoever meets such an item later has the same event, or another one under a taken id.
+`window` the record itself is the identity, and nothing else is stored. In the other scopes the
+transaction that stores a record also puts items into the table of identities, which outlives the
+window. A later message that finds such an item is the same event if the digests are equal. If not,
+it is another event under a taken id.
 """
 
 from __future__ import annotations

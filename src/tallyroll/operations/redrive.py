@@ -224,7 +224,7 @@ class Redriver:
                     " redrive it without --to",
                 )
             case EventStatus.TAKES:
-                return self._fitting(event, window)
+                return self._fitting(event, window, page)
             case _ if self._passes_over(event, window, place, page):
                 return self._elsewhere(event, page)
             case EventStatus.UNVERIFIED if claimed or event.letter.reason != Reason.ID_CONFLICT:
@@ -239,8 +239,7 @@ class Redriver:
 
     def _counted_beyond(self, event: LetterEvent, page: _Page) -> WindowId | None:
         """The window in which an event counts by its identities, also if that is dropped; None if
-        they do not tell. Raises Leave if its id is taken by another event, or if the letter is so
-        old that its identities may be forgotten.
+        they do not tell. Raises Leave if its id is taken by another event.
         """
         items = self._identities(event, page.calendar, page.specs)
         stored = [(each, found) for each in items if (found := page.identities.get(each.name))]
@@ -249,15 +248,20 @@ class Redriver:
                 return found.window
         if stored:
             raise _taken(event, stored[0][1].window)
+        return None
+
+    def _check_age(self, event: LetterEvent, page: _Page) -> None:
+        """Raise Leave if the letter is so old that the identities of its event may be forgotten."""
         known_until = event.letter.first_sent + QUEUE_RETENTION_MS_MAX
         known_until += self.settings.queue_retention_ms
-        if items and not self.unverified and self.effects.now() > known_until:
+        if self.unverified or self.effects.now() <= known_until:
+            return
+        if self._identities(event, page.calendar, page.specs):
             raise Leave(
                 "unverified",
                 f"it was first sent at {iso(event.letter.first_sent)}, and its id may be forgotten"
                 " since: look whether it counted; if not, give --unverified",
             )
-        return None
 
     def _deciding(
         self, event: LetterEvent, places: Mapping[WindowId, EventStatus | StoreError], page: _Page
@@ -307,10 +311,13 @@ class Redriver:
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
             raise Leave("no window", f"window {target} is {status}: does the roller run?")
-        return self._fitting(event, target)
+        return self._fitting(event, target, page)
 
-    def _fitting(self, event: LetterEvent, target: WindowId) -> Decision:
-        """The redrive to a window. Raises Rejected if the window could never count the event."""
+    def _fitting(self, event: LetterEvent, target: WindowId, page: _Page) -> Decision:
+        """The redrive to a window. Raises Rejected if the window could never count the event, and
+        Leave if it may have counted too long ago to tell.
+        """
+        self._check_age(event, page)
         message = event.message(target, self.effects.now())
         acceptable_record(event.envelope, message, self._whereabouts.spec(target), event.home)
         return Decision(event.letter, LetterOutcome.REDRIVEN, target, event=event)

@@ -24,6 +24,7 @@ from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
+from tallyroll.model.windows import WindowId
 
 LIMIT_UNKNOWN = "other"
 LIMIT_OF_IDENTITIES = "identities"
@@ -44,14 +45,15 @@ class Answer(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Element:
     """The answer for one record or increment. `digest` is that of the stored record, for a
-    duplicate; if its identity said so, `detail` is the window in which it counts. `limit` is the
-    store's name of the exceeded limit, for a throttled one.
+    duplicate; if its identity said so, `window` is where it counts. `limit` is the store's name of
+    the exceeded limit, for a throttled one.
     """
 
     answer: Answer
     digest: bytes | None = None
     detail: str = ""
     limit: str = LIMIT_UNKNOWN
+    window: WindowId = ""
 
 
 class Verdict(StrEnum):

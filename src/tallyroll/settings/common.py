@@ -226,7 +226,7 @@ class CommonSettings(Described):
         """Raise `error` for what a store without transactions cannot do: count an event under
         several keys, or put an identity together with a record.
         """
-        if self.identity != IdentityScope.WINDOW and not transactional:
+        if self.remembers_ids and not transactional:
             raise self.error(
                 f"{self.named('identity')} {self.identity}: windows in Keyspaces have no"
                 " transactions, so an id could count without being remembered: give"

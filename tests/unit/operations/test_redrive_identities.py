@@ -79,3 +79,15 @@ def test_while_identities_cannot_be_read_the_letter_stays() -> None:
     pipeline.store.identities = throttled  # type: ignore[method-assign]
     assert operator.one().why == "not looked up"
     assert len(pipeline.queue.dead_letters) == 1
+
+
+def test_however_old_a_letter_is_whose_record_stands_is_counted_already() -> None:
+    """Its id is forgotten, and its window still has the record."""
+    pipeline, operator = with_letter(IdentityScope.KEY)
+    copy = pipeline.message({"v": 1, "key": "k", "id": "e1"}, sent=LATE)
+    assert pipeline.writer().write([copy], TIME_LEFT).single_events == 1
+    pipeline.store.identity_items.clear()
+    seal(pipeline, hour(6))
+    pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
+    (decision,) = operator.decide()
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, hour(6))

@@ -360,7 +360,7 @@ def _element(reason: Mapping[str, Any]) -> Element:
         return Element(Answer.FINE)
     if code == REASON_CONDITION:
         item = reason.get("Item", {})
-        return Element(Answer.DUPLICATE, item.get("h", {}).get("B"), window_of(item))
+        return Element(Answer.DUPLICATE, item.get("h", {}).get("B"), detail, window=window_of(item))
     if code == REASON_CONFLICT:
         return Element(Answer.CONTENDED, detail=detail)
     if code in REASONS_INVALID:

@@ -112,7 +112,7 @@ class MemoryStore(MemoryTables):
         stored = [self.identity_items.get(each.name) for each in record.identities]
         for found in (item, *stored):
             if found:
-                return Element(Answer.DUPLICATE, found["h"]["B"], window_of(found))
+                return Element(Answer.DUPLICATE, found["h"]["B"], window=window_of(found))
         return FINE
 
     def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
