@@ -106,6 +106,12 @@ class Resources:
     keyspace: str = ""
     """The keyspace in Amazon Keyspaces that window tables may be in; empty for none."""
 
+    @property
+    def permanent(self) -> tuple[TableDeclaration, ...]:
+        """The tables in DynamoDB that outlive windows."""
+        beside = (self.identities,) if self.identities else ()
+        return (self.catalog, self.totals, *beside)
+
     def window_table(self, window: WindowId) -> TableDeclaration:
         """The table of one window, `{name}-20261120T080000Z`."""
         return replace(self.windows, name=self.windows.name + window)
