@@ -67,7 +67,7 @@ def town(
             monkeypatch.setenv(variable, value)
     with mock_aws():
         declared = declare(settings)
-        for table in (declared.catalog, declared.totals):
+        for table in declared.permanent:
             aws.make_client("dynamodb").create_table(**table_request(table))
         create_queues(settings, aws.make_client("sqs"))
         aws.make_client("s3").create_bucket(Bucket=settings.bucket)

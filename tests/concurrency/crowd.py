@@ -60,7 +60,7 @@ class Crowd:
         )
         resources = declare(settings)
         client = make_client("dynamodb")
-        for table in (resources.catalog, resources.totals):
+        for table in resources.permanent:
             client.create_table(**table_request(table))
         made = Pipeline(settings)
         now = made.effects.now()

@@ -101,7 +101,7 @@ def _on_aws(name: str, effects: Effects) -> Engine:
     settings = Settings(name=f"t{uuid4().hex[:12]}")
     resources = declare(settings)
     client = make_client("dynamodb")
-    for table in (resources.catalog, resources.totals):
+    for table in resources.permanent:
         client.create_table(**table_request(table))
     made = Pipeline(settings, effects)
     return Engine(

@@ -74,7 +74,7 @@ def pipeline(
     )
     resources = declare(settings)
     client = make_client("dynamodb")
-    for table in (resources.catalog, resources.totals):
+    for table in resources.permanent:
         client.create_table(**table_request(table))
     made = OnEngines(settings)
     yield made

@@ -336,7 +336,7 @@ def _provided(raw: Raw, **changes: Any) -> Settings:
     facts = {each.name: getattr(SMALL, each.name) for each in fields(SMALL)}
     settings = Settings(**{**facts, "name": name, "bucket": f"{name}-archive", **changes})
     declared = declare(settings)
-    for table in (declared.catalog, declared.totals):
+    for table in declared.permanent:
         raw.dynamodb.create_table(**table_request(table))
     raw.s3.create_bucket(Bucket=settings.bucket)
     dead = declared.dead_letters

@@ -100,6 +100,15 @@ def test_a_store_without_transactions_takes_no_events_of_several_keys() -> None:
         options('mapping={"keys": ["a", "b"]}', store=KEYSPACES)
 
 
+def test_ids_are_remembered_beyond_windows_in_a_store_with_transactions_alone() -> None:
+    asked = ("identity=pipeline", "identity_days=7")
+    found = options(*asked)
+    assert (found.settings.identity, found.settings.identity_days) == ("pipeline", 7)
+    assert found.without_effect == ()
+    with pytest.raises(OptionsError, match=r"identity pipeline: .* have no transactions"):
+        options(*asked, store=KEYSPACES)
+
+
 def test_options_need_no_cdk() -> None:
     """`make local` installs none."""
     code = "import local.options, sys; print({'aws_cdk', 'constructs', 'jsii'} & set(sys.modules))"

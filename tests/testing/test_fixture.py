@@ -334,6 +334,45 @@ def tables_of(name: str, endpoint: str) -> list[str]:
     return [each for page in pages for each in page["TableNames"] if each.startswith(name)]
 
 
+def send_twice_hours_apart(tallyroll: Tallyroll) -> None:
+    """One id under two keys and in two windows."""
+    post(tallyroll.queue_url, "alice", id="ballot-7")
+    tallyroll.drain()
+    tallyroll.advance(hours=2)
+    post(tallyroll.queue_url, "alice", "bob", id="ballot-7")
+    tallyroll.drain()
+
+
+@pytest.mark.parametrize("engine", ["memory", "moto"])
+@pytest.mark.parametrize(
+    ("identity", "counts"), [("window", (2, 1)), ("key", (1, 1)), ("pipeline", (1, 0))]
+)
+def test_an_id_counts_once_within_what_the_settings_say(
+    engine: str, identity: str, counts: tuple[int, int]
+) -> None:
+    with running(engine=engine, identity=identity) as tallyroll:
+        send_twice_hours_apart(tallyroll)
+
+        assert (tallyroll.count("alice"), tallyroll.count("bob")) == counts
+        if engine == "moto" and identity != "window":
+            table = f"{tallyroll.settings.name}-identities"
+            expiry = boto3.client("dynamodb").describe_time_to_live(TableName=table)
+            assert expiry["TimeToLiveDescription"] == {
+                "TimeToLiveStatus": "ENABLED",
+                "AttributeName": "expires",
+            }
+
+
+@pytest.mark.engine
+def test_dynamodb_local_keeps_identities(dynamodb_endpoint: str) -> None:
+    with running(
+        engine="dynamodb-local", endpoint=dynamodb_endpoint, identity="pipeline"
+    ) as tallyroll:
+        send_twice_hours_apart(tallyroll)
+
+        assert (tallyroll.count("alice"), tallyroll.count("bob")) == (1, 0)
+
+
 @pytest.mark.engine
 def test_dynamodb_local_keeps_the_tables_on_request(dynamodb_endpoint: str) -> None:
     with running(engine="dynamodb-local", endpoint=dynamodb_endpoint) as tallyroll:

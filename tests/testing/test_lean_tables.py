@@ -182,6 +182,52 @@ def test_an_error_in_the_middle_puts_everything_back(
     assert items(filled, LEAN) == before
 
 
+def test_a_table_of_one_key_does_the_same_and_puts_its_items_back(dynamodb: Any) -> None:
+    """Such as that of identities, in one transaction with a table of two keys."""
+
+    def named(pk: str, **condition: str) -> dict[str, Any]:
+        item = {"pk": {"S": pk}, "n": {"N": "1"}, "h": {"B": b"digest"}}
+        return {"TableName": table, "Item": item, **condition}
+
+    answers = []
+    for table, beside in (("lean-names", LEAN), ("plain-names", PLAIN)):
+        dynamodb.create_table(
+            TableName=table,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        dynamodb.put_item(**named("taken"))
+        record = {"Put": {"TableName": beside, "Item": item_of("beside")}}
+        refused = [record, {"Put": named("new")}, {"Put": named("taken", **TELLING)}]
+        with pytest.raises(ClientError) as caught:
+            dynamodb.transact_write_items(TransactItems=refused)
+        broken = {"Update": {"TableName": beside, **add("s0", to="pk")["Update"]}}
+        with pytest.raises(ClientError):
+            dynamodb.transact_write_items(
+                TransactItems=[{"Put": {**named("taken"), "Item": {"pk": {"S": "taken"}}}}, broken]
+            )
+        fine = [record, {"Put": named("next", **ABSENT)}]
+        dynamodb.transact_write_items(TransactItems=fine)
+        keys = [{"pk": {"S": pk}} for pk in ("taken", "new", "next")]
+        found = dynamodb.batch_get_item(RequestItems={table: {"Keys": keys}})["Responses"][table]
+        asked = {**KEY, "ExpressionAttributeValues": {":p": {"S": "taken"}}}
+        answers.append(
+            (
+                caught.value.response["CancellationReasons"],
+                sorted(found, key=str),
+                dynamodb.query(TableName=table, **asked)["Items"],
+            )
+        )
+    assert answers[0] == answers[1]
+    assert [item["pk"]["S"] for item in answers[0][1]] == ["next", "taken"]
+    tables = dynamodb_backends["123456789012"]["us-east-1"].tables
+    kinds = [type(tables[name]) is LeanTable for name in ("lean-names", "plain-names")]
+    assert kinds == [True, False]
+    for table in ("lean-names", "plain-names"):
+        dynamodb.delete_table(TableName=table)
+
+
 @pytest.mark.parametrize(
     ("operation", "asked"),
     [

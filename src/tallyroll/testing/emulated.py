@@ -6,7 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
+from tallyroll.adapters.aws.create_requests import (
+    expiry_request,
+    queue_attributes,
+    table_request,
+)
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -46,9 +50,16 @@ def create_bucket(settings: Settings, s3: Any) -> Settings:
 
 def create_tables(settings: Settings, dynamodb: Any) -> None:
     """Create the permanent tables by a boto3 client."""
-    resources = declare(settings)
-    for table in (resources.catalog, resources.totals):
+    for table in declare(settings).permanent:
         # A DynamoDB that runs already may hold the tables of an earlier run.
         with suppress(dynamodb.exceptions.ResourceInUseException):
             dynamodb.create_table(**table_request(table))
         dynamodb.get_waiter("table_exists").wait(TableName=table.name, WaiterConfig={"Delay": 1})
+        if table.expires_by and not _expires(table.name, dynamodb):
+            dynamodb.update_time_to_live(**expiry_request(table))
+
+
+def _expires(table: str, dynamodb: Any) -> bool:
+    """Whether items of a table expire. Who switches it on twice is refused."""
+    found = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    return found.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")

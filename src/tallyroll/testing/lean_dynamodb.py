@@ -39,7 +39,8 @@ _MOTOS_TRANSACTION = models.DynamoDBBackend.transact_write_items
 
 
 class LeanTable(Table):
-    """A table of moto with two string keys, that reads one partition in a Query and copies nothing.
+    """A table of moto with one or two string keys, that reads one partition in a Query and copies
+    nothing.
 
     Its pages end by their limit only, not by their size.
     """
@@ -60,7 +61,8 @@ class LeanTable(Table):
         **more: Any,
     ) -> tuple[list[Item], int, dict[str, Any] | None]:
         """The items of a partition, their number, and the key after which the next page begins."""
-        if projection_expressions or index_name or (more.keys() - _CONDITIONS):
+        plain = self.range_key_attr is None or projection_expressions or index_name
+        if plain or (more.keys() - _CONDITIONS):
             return super().query(
                 hash_key,
                 range_comparison,
@@ -104,7 +106,7 @@ def lean_tables(prefix: str) -> Iterator[None]:
     def create_table(self: models.DynamoDBBackend, name: str, *args: Any, **declared: Any) -> Table:
         table = motos_create(self, name, *args, **declared)
         indexed = table.stream_shard or table.indexes or table.global_indexes
-        texts = (table.hash_key_type, table.range_key_type) == ("S", "S")
+        texts = table.hash_key_type == "S" and table.range_key_type in ("S", None)
         if name.startswith(prefix) and texts and not indexed:
             table.__class__ = LeanTable  # type: ignore[type-abstract]
         return table
@@ -185,10 +187,13 @@ def _saved(backend: models.DynamoDBBackend, kind: str, action: dict[str, Any]) -
 
 def _put_back(saved: Sequence[Saved]) -> None:
     for table, hash_key, range_key, item in saved:
+        items: Any = table.items
         if item is None:
             table.delete_item(hash_key, range_key)
+        elif range_key is None:
+            items[hash_key] = item
         else:
-            table.items[hash_key][range_key] = item
+            items[hash_key][range_key] = item
 
 
 def _write(backend: models.DynamoDBBackend, kind: str, action: dict[str, Any]) -> None:

@@ -73,8 +73,8 @@ class FixtureOptions:
             )
         for name, value in changes.items():
             of = self if name in _OWN else self.settings
-            wanted = Mapping if isinstance(getattr(of, name), Mapping) else type(getattr(of, name))
-            # A bool is an int of Python's.
+            # A bool is an int of Python's, and comes first.
+            wanted = next(kind for kind in _KINDS if isinstance(getattr(of, name), kind))
             if not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool):
                 raise UsageError(f"{name} {value!r}: give {_KINDS[wanted]}")
         return replace(self, **own, settings=replace(self.settings, **rest))

@@ -9,9 +9,12 @@ from tallyroll.resources import QueueDeclaration, TableDeclaration
 
 
 def table_request(table: TableDeclaration) -> dict[str, Any]:
-    """CreateTable's parameters; point-in-time recovery can only be switched on afterwards."""
+    """CreateTable's parameters; point-in-time recovery and the expiry of items can only be switched
+    on afterwards.
+    """
     encryption = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": table.kms_key}
-    keys = ((table.partition_key, "HASH"), (table.sort_key, "RANGE"))
+    sort_key = ((table.sort_key, "RANGE"),) if table.sort_key else ()
+    keys = ((table.partition_key, "HASH"), *sort_key)
     return {
         "TableName": table.name,
         "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys],
@@ -21,6 +24,14 @@ def table_request(table: TableDeclaration) -> dict[str, Any]:
         "Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()],
         **({"SSESpecification": encryption} if table.kms_key else {}),
         **({"ResourcePolicy": _no_drop_without(table.drop_needs)} if table.drop_needs else {}),
+    }
+
+
+def expiry_request(table: TableDeclaration) -> dict[str, Any]:
+    """UpdateTimeToLive's parameters, for a table whose items expire."""
+    return {
+        "TableName": table.name,
+        "TimeToLiveSpecification": {"AttributeName": table.expires_by, "Enabled": True},
     }
 
 
