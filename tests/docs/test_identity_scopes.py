@@ -8,8 +8,9 @@ import re
 import boto3
 import pytest
 
+from tallyroll.limits import IDENTITY_COPIES_DAYS
 from tallyroll.model.specs import IdentityScope
-from tallyroll.testing import running
+from tallyroll.testing import DEFAULTS, running
 from tests.docs.walks import ROOT
 
 _PART = re.compile(r"<!-- counted-by-identity -->\n(.*?)<!-- /counted-by-identity -->", re.DOTALL)
@@ -32,6 +33,16 @@ def test_the_table_has_every_scope_and_two_examples() -> None:
     scopes, rows = _rows()
     assert scopes == [*IdentityScope]
     assert len(rows) == 2
+
+
+def test_the_days_of_the_pages_are_those_of_the_code() -> None:
+    messages, exactness = (
+        " ".join((ROOT / "docs" / page).read_text("utf-8").split())
+        for page in ("messages.md", "exactness.md")
+    )
+    assert f"for `identity_days` ({DEFAULTS.identity_days}) after" in messages
+    assert f"and for {IDENTITY_COPIES_DAYS} days more" in messages
+    assert f"expires `identity_days` + {IDENTITY_COPIES_DAYS} days after" in exactness
 
 
 @pytest.mark.parametrize("scope", IdentityScope)
