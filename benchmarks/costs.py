@@ -32,7 +32,7 @@ from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.periods import DAY_MS
 from tallyroll.model.records import Record, record_of
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Window
 from tallyroll.planning.costs import (
     FUNCTION_GB,
@@ -239,6 +239,27 @@ def of_events(settings: Settings) -> Rows:
     return rows
 
 
+def of_identities(settings: Settings) -> Rows:
+    """What the writes of a million events cost where an id counts once in the whole pipeline, or
+    once for its key: in the windows' tables, and in that of identities, which they share.
+    """
+    scoped = replace(settings, identity=IdentityScope.PIPELINE)
+    spec = freeze(Window("20261120T080000Z", "", START_MS, START_MS + HOUR_MS), scoped)
+    rows: Rows = [("load", "units each", "of these for ids", "events a transaction", "writes")]
+    for load in loads():
+        commits = list(chain.from_iterable(batches(spec, load.bodies)))
+        records = [record for commit in commits for record in commit.records]
+        cost = WriteCost()
+        for commit in commits:
+            cost += commit_cost(commit.records, commit.increments, METERING)
+        ids = sum(METERING.identities_cost(record) for record in records)
+        each = (cost.total / EVENTS, ids / EVENTS)
+        dollars = cost.total / EVENTS * MILLION * WRITE_UNIT
+        full = f"{EVENTS / len(commits):,.1f}"
+        rows.append((load.name, *(f"{units:.3f}" for units in each), full, f"{dollars:.3f}"))
+    return rows
+
+
 def of_keeping(settings: Settings) -> Rows:
     """What it costs to keep a million events of each load: tables until they are dropped, and the
     first month of archives and totals.
@@ -329,6 +350,7 @@ def main() -> None:
     settings = Settings()
     for title, rows in (
         ("A million events, in US dollars", of_events(settings)),
+        ("The same writes, with ids that count once beyond their window", of_identities(settings)),
         ("Keeping them, in US dollars", of_keeping(settings)),
         ("An idle month, in US dollars", of_a_month(settings)),
         ("Warm throughput, a month, in US dollars", of_warm_throughput(settings)),

@@ -24,12 +24,14 @@ class TallyrollStack(cdk.Stack):
         code = function_code(with_boto3=options.boto3 == "pinned", with_tracer=options.tracer)
         tell_colder_starts(self, options, RUNTIME)
         self.pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
+        identities = self.pipeline.identities
         for output, value in {
             "QueueUrl": self.pipeline.queue.queue_url,
             "DeadLettersUrl": self.pipeline.dead_letter_queue.queue_url,
             "BucketName": self.pipeline.bucket.bucket_name,
             "CatalogTable": self.pipeline.catalog.table_name,
             "TotalsTable": self.pipeline.totals.table_name,
+            **({"IdentitiesTable": identities.table_name} if identities else {}),
             **({"ApiUrl": self.pipeline.api_url} if options.api != "none" else {}),
             "AlarmTopic": self.pipeline.alarm_topic_arn,
             "TicketTopic": self.pipeline.ticket_topic_arn,

@@ -1,7 +1,7 @@
 """API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
 GET /v1/counters?key=...&since=&until=&consistent=&windows=
-GET /v1/event?key=...&id=...&window=|ts=
+GET /v1/event?key=...&id=...[&window=|ts=]
 GET /v1/events?key=...&window=...&limit=&cursor=&packed=
 GET /v1/top?window=...&n=&by=
 """

@@ -12,6 +12,10 @@ from tallyroll.limits import ACTION_UNITS, KEY_BYTES_MAX, TRANSACTION_ACTIONS_MA
 
 ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the check of a gate
 ELEMENT_BYTES_MAX = KEY_BYTES_MAX + 512  # of a tally's update, or of a put's keys and condition
+IDENTITY_UNITS = ACTION_UNITS
+"""The write units of an id that stays taken beyond its window, in the table of identities: its item
+has less than a KB, however long key and id are.
+"""
 
 N = TypeVar("N", int, float)
 

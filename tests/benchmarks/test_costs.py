@@ -7,7 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.costs import of_a_month, of_events, of_keeping, of_writers, writer_ms
+from benchmarks.costs import (
+    of_a_month,
+    of_events,
+    of_identities,
+    of_keeping,
+    of_writers,
+    writer_ms,
+)
 from benchmarks.sizing import Timed, of_times
 from benchmarks.tables import Rows
 from tallyroll.lifecycle.state_machine import freeze
@@ -44,6 +51,14 @@ def test_every_event_its_own_key_costs_what_its_totals_cost_too(events: Rows) ->
     assert found["in all"] == pytest.approx(8.90, abs=0.005)
     hot = row_of(events, "one hot key, own ids")
     assert hot["sealing"] == hot["roll-ups"] == 0
+
+
+def test_ids_that_count_once_beyond_their_window_cost_two_units_a_message() -> None:
+    rows = of_identities(Settings())
+    hot = row_of(rows, "one hot key, own ids")
+    assert hot["units each"] == pytest.approx((49 * 4 + 4) / 49, abs=0.001)
+    assert (hot["of these for ids"], hot["events a transaction"]) == (2, 49)
+    assert row_of(rows, "one hot key, packets of 10")["of these for ids"] == pytest.approx(0.2)
 
 
 def test_without_roll_ups_they_cost_nothing() -> None:

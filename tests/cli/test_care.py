@@ -9,6 +9,8 @@ from tallyroll.cli import main
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.examine import EXAMINATIONS
+from tallyroll.resources import declare
+from tallyroll.settings import Settings
 from tests.cli.command_line import CommandLine
 from tests.harness.doctoring import first, grown, states
 from tests.harness.pipeline import HOUR, NOW, hour
@@ -167,9 +169,25 @@ def test_taking_down_by_way_of_archives(cli: CommandLine) -> None:
     assert cli.pipeline.store.tables() == []
     assert set(states(cli.pipeline).values()) == {Status.DROPPED}
     assert "aws dynamodb delete-table --table-name tallyroll-totals" in answer.err
+    assert "identities" not in answer.err
     assert "s3://memory/archive/tallyroll/" in answer.err
     assert "s3://memory/payloads/tallyroll/" in answer.err
     assert cli.run("teardown", "--export", "--yes", "tallyroll").status == 0
+
+
+def test_the_end_names_the_table_of_identities(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the settings have none any more: the stack keeps it."""
+    for scope in ("key", "window"):
+        monkeypatch.setenv("TALLYROLL_IDENTITY", scope)
+        declared = declare(Settings(keep_identities=True)).identities
+        assert declared
+        cli.tables.declared_tables[declared.name] = declared
+        answer = cli.run("teardown", "--export", "--yes", "tallyroll")
+        assert answer.status == 0, answer.err
+        assert "refer, and the table of identities. To remove them, too:" in answer.err
+        assert "aws dynamodb delete-table --table-name tallyroll-identities" in answer.err
 
 
 def test_windows_whose_tables_are_gone_are_told_at_once(cli: CommandLine) -> None:

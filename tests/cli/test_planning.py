@@ -101,6 +101,22 @@ def test_windows_and_retention_are_planned(cli: CommandLine) -> None:
     assert told["context"]["tallyroll:retention_seconds"] == 604_800
 
 
+def test_ids_that_count_once_beyond_their_window_are_planned(cli: CommandLine) -> None:
+    asked = ("plan", "--rate", "5000", "--identity", "pipeline")
+    (told,) = cli.run(*asked, "--json").json
+    lines = {line["name"]: line["value"] for line in told["lines"]}
+    assert lines["write units of ids a second"] == 10_000
+    assert lines["write units of an event's id"] == 2
+    assert told["dollars_a_month"]["writes of their ids"] > 0
+    assert told["context"]["tallyroll:identity"] == "pipeline"
+    answer = cli.run(*asked)
+    assert "warm throughput of identities: set by UpdateTable on NAME-identities" in answer.err
+    assert "ids that stay taken" in answer.out
+    plain = cli.run("plan", "--rate", "5000", "--identity", "window", "--json")
+    assert plain.json == cli.run("plan", "--rate", "5000", "--json").json
+    assert cli.run("plan", "--from-deployment", "--identity", "key").status == 2
+
+
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -128,6 +144,8 @@ def test_windows_and_retention_are_planned(cli: CommandLine) -> None:
         (("absent.jsonl", "--distinct", "5"), "leave out --event-bytes, --distinct"),
         (("--keys", "x", "--by", "y", "--rate", "5"), "give only --by and --sort"),
         (("--keys", "x", "--by", "y", "--context"), "give only --by and --sort"),
+        (("--keys", "x", "--by", "y", "--identity", "key"), "give only --by and --sort"),
+        (("--rate", "5", "--identity", "day"), "window"),
         (("--rate", "inf"), "must be a number above 0"),
         (
             ("--rate", "5", "--staleness", "2m"),

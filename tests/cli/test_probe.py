@@ -23,7 +23,7 @@ from tallyroll.operations.probe.history import ReadRule, Share
 from tallyroll.reads.counts import Count, PeriodCount
 from tallyroll.reads.reader import Reader
 from tests.cli.command_line import Answer, CommandLine
-from tests.harness.pipeline import NOW, START, WINDOW, StillEffects, hour
+from tests.harness.pipeline import NOW, SMALL, START, WINDOW, StillEffects, hour, opened
 
 EVENTS = 200
 PER_SLEEP = 12
@@ -37,6 +37,10 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def counting(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A command line whose writer counts some messages whenever somebody waits."""
+    return while_waiting(cli, monkeypatch)
+
+
+def while_waiting(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     sleep = StillEffects.sleep
 
     def busy(self: StillEffects, ms: float) -> None:
@@ -82,6 +86,27 @@ def test_without_live_it_says_what_it_would_cost(cli: CommandLine) -> None:
     assert 750 < plan["messages"] < 1000, "singles, packets of ten, and an eighth of all twice"
     assert plan["write_units_max"] == 6 * plan["messages"] + 2 * (2 * 4 + 6)
     assert 0 < plan["dollars_max"] < 1
+
+
+@pytest.mark.parametrize("scope", ["key", "pipeline"])
+def test_every_rule_holds_whatever_an_id_counts_once_in(
+    scope: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The events' ids differ by window, key, sender and probe, so none is taken for another."""
+    made = CommandLine(opened(replace(SMALL, identity=scope)), monkeypatch, capsys)
+    counting = while_waiting(made, monkeypatch)
+    names = set()
+    for _ in range(2):
+        plan, *rules, result = live(counting, "--json").json
+        assert all(not rule["broken"] and not rule["undecided"] for rule in rules)
+        assert (result["result"], result["counted"]) == ("holds", EVENTS)
+        bodies = set(counting.producer.bodies)
+        names |= {json.loads(body)["id"] for body in bodies}
+        assert len(names) == len(bodies)
+        messages = plan["plan"]["messages"]
+        assert plan["plan"]["write_units_max"] == 8 * messages + 3 * (2 * 4 + 6)
+    assert not counting.pipeline.queue.dead_letters
+    assert len(counting.pipeline.store.identity_items) == len(names)
 
 
 def test_every_rule_holds_while_events_are_counted(counting: CommandLine) -> None:

@@ -40,6 +40,27 @@ def test_tables_are_listed_and_described(engine: Engine, listing: TableListing) 
     assert card.items >= 0
     assert listing.tags(card) in (None, {"tallyroll": engine.prefix})
     assert listing.recovery(card) in (None, False)
+    assert listing.expires_by(card) in (None, "")
+
+
+def test_items_that_expire(engine: Engine, listing: TableListing) -> None:
+    spec = engine.made()
+    card = listing.card(spec.table)
+    assert card
+    if isinstance(engine.store, MemoryStore):
+        declared = TableDeclaration(name="identities", tags={}, sort_key="", expires_by="expires")
+        listing = MemoryListing(engine.store, (declared,))
+        card = listing.card("identities")
+        assert card
+        assert card.keys == ("pk S HASH",)
+    elif listing.expires_by(card) is None:
+        pytest.skip("the engine knows no expiry")
+    else:
+        make_client("dynamodb").update_time_to_live(
+            TableName=spec.table,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"},
+        )
+    assert listing.expires_by(card) == "expires"
 
 
 def test_protection_is_put_back(engine: Engine, listing: TableListing) -> None:

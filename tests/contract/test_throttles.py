@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,9 @@ from moto import mock_aws
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.lifecycle.state_machine import freeze
-from tallyroll.model.records import increments_of
+from tallyroll.model.events import decode
+from tallyroll.model.messages import Message
+from tallyroll.model.records import increments_of, record_of
 from tallyroll.model.states import Window
 from tallyroll.ports.store import Answer, Outcome, Verdict
 from tallyroll.settings import Settings
@@ -68,6 +71,54 @@ def test_a_cancelled_transaction_tells_what_each_was_too_much_for(commit: Commit
     outcome = commit(reply, "a", "a")
     assert [one.limit for one in outcome.records] == [Limit.TABLE, Limit.PROVISIONED]
     assert outcome.limit is None
+
+
+IDENTITIES = "arn:aws:dynamodb:us-east-1:123456789012:table/tallyroll-identities"
+OTHERS = "arn:aws:dynamodb:us-east-1:123456789012:table/others-identities"
+
+
+@pytest.fixture
+def commit_identified() -> Iterator[Commit]:
+    """Commit a record with an identity, to which DynamoDB gives this reply."""
+    settings = Settings(identity="pipeline")
+    window = Window(WINDOW, f"tallyroll-{WINDOW}", START, START + HOUR)
+    spec = freeze(window, settings)
+    body = json.dumps({"key": "a", "id": "1", "ts": START})
+    told = record_of(decode(body), Message("m", body, START, 1, "r"), spec)
+    assert len(told.identities) == 1
+    with mock_aws():
+        faults = Faults()
+        store = DynamoStore(faults.caller, faults.effects, settings)
+
+        def commit(reply: Any) -> Outcome:
+            faults.put(reply)
+            return store.commit(spec, [told], increments_of([told]))
+
+        yield commit
+
+
+@pytest.mark.parametrize("code", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_throttled_identity_names_its_table_and_a_throttled_record_its_limit(
+    commit_identified: Commit, code: str
+) -> None:
+    outcome = commit_identified(cancelled_reply("None", "None", code, "None"))
+    [told] = outcome.records
+    assert (told.answer, told.limit) == (Answer.THROTTLED, "identities")
+    outcome = commit_identified(cancelled_reply("None", code, code, "None"))
+    assert outcome.records[0].limit in (Limit.TABLE, Limit.PROVISIONED)
+
+
+@pytest.mark.parametrize(
+    ("resource", "limit"), [(IDENTITIES, Limit.IDENTITIES), (OTHERS, Limit.KEY_RANGE)]
+)
+def test_a_throttled_request_names_the_table_that_dynamodb_names(
+    commit_identified: Commit, resource: str, limit: Limit
+) -> None:
+    status, body = error_reply("ThrottlingException")
+    reason = "TableWriteKeyRangeThroughputExceeded"
+    said = {**body, "throttlingReasons": [{"reason": reason, "resource": resource}]}
+    outcome = commit_identified((status, said))
+    assert (outcome.verdict, outcome.limit) == (Verdict.THROTTLED, limit)
 
 
 def test_a_throttle_of_the_gate_alone_is_one_too(commit: Commit) -> None:

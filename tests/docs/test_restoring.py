@@ -18,6 +18,8 @@ import pytest
 from moto import mock_aws
 
 from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.dynamodb.items import identity_item
+from tallyroll.model.ids import IdentityItem
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.docs.aws_commands import parsed
@@ -25,7 +27,8 @@ from tests.docs.commands import of_shell
 from tests.docs.walks import ROOT, Block, blocks_of
 
 DECLARED = declare(Settings(name="votes")).catalog
-SPEC, STATE = "20261120T080000Z#spec", "20261120T080000Z#state"
+WINDOW_ID = "20261120T080000Z"
+SPEC, STATE = f"{WINDOW_ID}#spec", f"{WINDOW_ID}#state"
 NOTES = ("~writers", "batch#1#a"), ("2026-11", "20261120T080000Z#hot")
 
 
@@ -37,7 +40,7 @@ def section() -> list[Block]:
     return [b for b in blocks_of(ROOT / "docs" / "operations.md") if first < b.line < last]
 
 
-STOP, DELETED, BESIDE, SCRIPT, START, WINDOW, POLICY = section()
+STOP, DELETED, BESIDE, SCRIPT, EXPIRY, START, WINDOW, POLICY = section()
 
 
 @pytest.fixture
@@ -89,8 +92,8 @@ def run(block: Block, **places: str) -> list[dict[str, Any]]:
     return answers
 
 
-def script(*, put_back: bool) -> str:
-    text = SCRIPT.text.replace("NAME", "votes")
+def script(*, put_back: bool, damaged: str = "catalog") -> str:
+    text = SCRIPT.text.replace("NAME", "votes").replace("catalog", damaged)
     assert "PUT_BACK = False" in text
     with redirect_stdout(io.StringIO()) as out:
         exec(text.replace("PUT_BACK = False", f"PUT_BACK = {put_back}"), {})
@@ -115,6 +118,34 @@ def test_what_is_gone_comes_back_and_nothing_is_replaced(catalog: Any) -> None:
         ("2026-11", STATE): "2",
         ("2026-12", "newer#spec"): "3",
     }
+
+
+def test_identities_come_back_and_expire(aws: None) -> None:
+    client = boto3.client("dynamodb")
+    declared = declare(Settings(name="votes", identity="pipeline")).identities
+    assert declared
+    for name in (declared.name, f"{declared.name}-restored"):
+        client.create_table(
+            TableName=name,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    taken = [
+        identity_item(IdentityItem(name, WINDOW_ID, "k", b"digest", 1_800_000_000))
+        for name in ("gone", "kept", "new")
+    ]
+    for item in taken[:2]:
+        client.put_item(TableName=f"{declared.name}-restored", Item=item)
+    for item in taken[1:]:
+        client.put_item(TableName=declared.name, Item=item)
+    assert script(put_back=True, damaged="identities") == "gone gone\n"
+    found = client.scan(TableName=declared.name)["Items"]
+    assert sorted(found, key=lambda item: str(item["pk"])) == taken
+
+    run(EXPIRY)
+    expiry = client.describe_time_to_live(TableName=declared.name)["TimeToLiveDescription"]
+    assert (expiry["TimeToLiveStatus"], expiry["AttributeName"]) == ("ENABLED", declared.expires_by)
 
 
 @pytest.mark.parametrize("block", [DELETED, WINDOW], ids=["permanent", "of a window"])

@@ -116,7 +116,7 @@ def listing_of(pipeline: Pipeline) -> MemoryListing:
     """The pipeline's tables, the permanent ones beside those of its store."""
     declared = declare(pipeline.settings)
     store = getattr(pipeline, "dynamodb", pipeline.store)
-    return MemoryListing(store, (declared.catalog, declared.totals))
+    return MemoryListing(store, declared.permanent)
 
 
 def grown(hours: int = 8, pipeline: Pipeline | None = None) -> Pipeline:

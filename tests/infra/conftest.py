@@ -120,6 +120,12 @@ def governed(synthesize: Synthesize) -> Template:
 
 
 @pytest.fixture(scope="session")
+def remembering(synthesize: Synthesize) -> Template:
+    """The template of a pipeline of defaults in which an id counts once at all."""
+    return synthesize(identity="pipeline")
+
+
+@pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The functions' asset."""
     target = tmp_path_factory.mktemp("bundle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.infra.calls import Call
 from tests.infra.templates import Template, named, of_type
 
+DYNAMO_STORE = "adapters.dynamodb.store.DynamoStore"
 TABLE_OF = {
     "adapters.dynamodb.store": "windows",
     "adapters.dynamodb.exports": "windows",
@@ -68,15 +69,23 @@ def needed(call: Call) -> Grants:
     return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())
 
 
+def of_identities(reached: set[str]) -> Grants:
+    """The grants on the table of identities that a function needs which reaches these verbs of the
+    store: `calls` cannot tell in which table a verb puts or finds an item.
+    """
+    needed = {"commit": "PutItem", "identities": "BatchGetItem"}
+    return {("identities", f"dynamodb:{needed[verb]}") for verb in needed.keys() & reached}
+
+
 def label(template: Template, arn: str) -> str:
     """What a policy's resource is: one of the words of `needed`."""
     if arn == "*":
         return "*"
+    tables = of_type(template, "AWS::DynamoDB::Table").items()
     known = {
         named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-events"): "queue",
         named(template, "AWS::SQS::Queue", "QueueName", "tallyroll-dead-letters"): "dead letters",
-        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-catalog"): "catalog",
-        named(template, "AWS::DynamoDB::Table", "TableName", "tallyroll-totals"): "totals",
+        **{id_: table["TableName"].removeprefix("tallyroll-") for id_, table in tables},
         **dict.fromkeys(of_type(template, "AWS::S3::Bucket"), "bucket"),
         **dict.fromkeys(of_type(template, "AWS::Logs::LogGroup"), "log"),
         **dict.fromkeys(of_type(template, "AWS::Lambda::Function"), "functions"),

@@ -35,10 +35,10 @@ def test_planted_faults_lie_in_a_stack_like_the_template(template: Template) -> 
 
 
 def test_the_roles_allow_what_the_doctor_asks_for_and_without_a_condition(
-    template: Template,
+    remembering: Template,
 ) -> None:
     for package, wanted in RIGHTS.items():
-        allowed = _allowed(template, package)
+        allowed = _allowed(remembering, package)
         for what, calls in wanted.items():
             for call in calls:
                 granted = any(fnmatchcase(call, one) for one in allowed.get(what, ()))

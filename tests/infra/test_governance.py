@@ -274,7 +274,7 @@ def test_a_window_table_may_deny_everybody_its_deletion(denying: Template) -> No
     }
     own, _ = statements(denying, "dropper", "Deny")
     assert denial["Condition"] == own["Condition"], "the dropper is denied no more than before"
-    for permanent in (declared.catalog, declared.totals):
+    for permanent in declared.permanent:
         assert "ResourcePolicy" not in table_request(permanent)
 
 

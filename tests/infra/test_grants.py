@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from tallyroll.settings.options import Options
 from tests.faults.sites import all_sites
 from tests.infra.calls import REDRIVE, Call, Trace
 from tests.infra.conftest import Built
-from tests.infra.grants import Grants, label, needed
+from tests.infra.grants import DYNAMO_STORE, Grants, label, needed, of_identities
 from tests.infra.operations import needed_by
 from tests.infra.templates import actions, of_type, resource
 
@@ -36,14 +36,15 @@ def traced() -> Trace:
     return Trace(REDRIVE)
 
 
-def granted(built: Built, grant: str = "grant_redrive") -> Grants:
+def granted(built: Built, grant: str = "grant_redrive", **options: Any) -> Grants:
     """What a grant allows a user."""
     from aws_cdk import aws_iam as iam
 
     from tallyroll.cdk.pipeline import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
-        pipeline = Tallyroll(stack, "Counter", options=Options(), code=function_code())
+        chosen = Options(**options)
+        pipeline = Tallyroll(stack, "Counter", options=chosen, code=function_code())
         getattr(pipeline, grant)(iam.User(stack, "Operator"))
 
     template = built(build)
@@ -114,6 +115,22 @@ def test_an_operator_of_the_whole_command_is_granted_what_the_documents_name(bui
         )
         assert named or "what `" in row
         assert {*named} <= allowed
+
+
+def test_identities_are_granted_to_who_redrives_and_operates_and_only_if_there_are_any(
+    built: Built, traced: Trace
+) -> None:
+    looked_at = [one for one in LOOKS if "Item" not in one and one != "Query"]
+    more = {
+        "grant_send": set(),
+        "grant_redrive": {"BatchGetItem"},
+        "grant_operate": {"BatchGetItem", "DescribeTimeToLive", *looked_at},
+    }
+    for grant, operations in more.items():
+        gained = granted(built, grant, identity="key") - granted(built, grant)
+        assert gained == {("identities", f"dynamodb:{one}") for one in operations}, grant
+    owned = {place.name for place in traced.reached if place.owner == DYNAMO_STORE}
+    assert of_identities(owned) == {("identities", "dynamodb:BatchGetItem")}
 
 
 def test_quotas_and_triggers_are_granted_to_whoever_plans_and_to_nobody_else(built: Built) -> None:

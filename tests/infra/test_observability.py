@@ -306,6 +306,30 @@ def test_the_dashboard_answers_four_questions(template: Template) -> None:
     assert len(status["properties"]["alarms"]) == len(PAGES) + len(ALARMS)
 
 
+def test_each_limit_of_writes_is_drawn_that_of_identities_only_if_there_are_any(
+    template: Template, remembering: Template
+) -> None:
+    """Their throttles are among those of the alarm."""
+    drawn = [
+        {metric[1] for metric in asked_by_dashboard(made) if metric[1].startswith("Throttles-")}
+        for made in (template, remembering)
+    ]
+    assert drawn[1] == {f"Throttles-{limit}" for limit in Limit}
+    assert drawn[1] - drawn[0] == {"Throttles-identities"}
+    report = BatchReport(["m"], throttled=Counter({Limit.IDENTITIES: 2}))
+    metrics = metrics_of("writer")
+    metrics.clear_metrics()
+    add_report(metrics, report, 1.0)
+    published: dict[str, Any] = {**metrics.serialize_metric_set()}
+    metrics.clear_metrics()
+    assert published["Throttles"] == published["Throttles-identities"] == [2.0]
+    [watched] = watched_by(alarms(remembering)["store-throttles"])
+    assert watched["MetricName"] == "Throttles"
+    _, _, check = entries()["store-throttles"].partition("**Check**")
+    for limit in Limit:
+        assert f"`{limit}`" in check or limit is Limit.OTHER
+
+
 def test_dashboards_of_one_name_in_two_regions_do_not_meet(template: Template) -> None:
     """An account has one list of dashboards for all Regions."""
     name = only(template, "AWS::CloudWatch::Dashboard")["DashboardName"]

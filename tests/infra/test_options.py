@@ -9,8 +9,10 @@ from cfnlint.api import lint  # type: ignore[import-untyped]
 
 from tallyroll.adapters.dynamodb.store import GATES_AT_ONCE
 from tallyroll.cdk.schedules import ROLLER_TIMEOUT_SECONDS
+from tallyroll.errors import SettingsError
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS
 from tallyroll.limits import GATES_MAX
+from tallyroll.operations.preflight.planned_deployment import wish_of
 from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import (
@@ -107,6 +109,38 @@ def test_context_gives_values_as_text_too() -> None:
     assert (settings.tags, settings.kms_key) == ({"team": "elections"}, KEY)
     assert settings.mapping == {"key": "detail.videoId"}
     assert (settings.retention_ms, settings.accept_for_ms) == (86_400_000, 0)
+
+
+IN_KEYSPACES = (
+    r"^tallyroll:identity {}: windows in Keyspaces .*give window as long as tallyroll:sto"
+)
+
+
+@pytest.mark.parametrize("identity", ["key", "pipeline"])
+@pytest.mark.parametrize("where", [{"store": "keyspaces"}, {"keyspace": "votes"}])
+def test_ids_are_remembered_beyond_windows_in_dynamodb_alone(
+    identity: str, where: dict[str, str]
+) -> None:
+    """By a deployment, by a preflight of it, and by the functions of an older one."""
+    said = IN_KEYSPACES.format(identity)
+    context = {
+        f"tallyroll:{name}": value for name, value in {**where, "identity": identity}.items()
+    }
+    with pytest.raises(OptionsError, match=said):
+        Options.from_context(context)
+    with pytest.raises(OptionsError, match=said):
+        wish_of(context, {})
+    given: dict[str, Any] = {**where, "identity": identity}
+    settings = Settings(**given)
+    with pytest.raises(SettingsError, match=r"^TALLYROLL_IDENTITY .*as TALLYROLL_STORE is keyspac"):
+        settings.check_store(transactional=not settings.window_keyspace)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"identity": "window"}, {"identity": "window", "keep_identities": True}]
+)
+def test_ids_of_windows_in_keyspaces_are_their_windows(asked: dict[str, Any]) -> None:
+    assert Options(store="keyspaces", **asked).settings().window_keyspace == "tallyroll"
 
 
 @pytest.mark.parametrize(

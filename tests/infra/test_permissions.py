@@ -17,7 +17,7 @@ from tallyroll.model.windows import table_name
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.infra.calls import Call, Trace
-from tests.infra.grants import Grants, label, needed
+from tests.infra.grants import DYNAMO_STORE, Grants, label, needed, of_identities
 from tests.infra.operations import needed_by
 from tests.infra.templates import FUNCTIONS, Template, actions, of_type, only, resource, statements
 
@@ -72,6 +72,22 @@ def test_each_call_is_granted_by_the_action_that_awss_reference_names(
 
     assert missing(allowed) == set()
     assert missing(allowed - {"dynamodb:Query"}), "all of them query the catalog"
+
+
+def test_identities_are_granted_to_whoever_puts_or_reads_them_and_only_if_there_are_any(
+    template: Template, remembering: Template, traced: tuple[str, Trace]
+) -> None:
+    """The writer puts them with their records alone."""
+    name, trace = traced
+    wanted = of_identities({place.name for place in trace.reached if place.owner == DYNAMO_STORE})
+
+    assert bool(wanted) is (name in ("writer", "aggregator"))
+    assert granted(remembering, name) - granted(template, name) == wanted
+    assert granted(template, name) <= granted(remembering, name)
+    for one in statements(remembering, name):
+        if label(remembering, resource(one)) == "identities":
+            only_in_transaction = actions(one) == ["dynamodb:PutItem"]
+            assert ("Condition" in one) is only_in_transaction
 
 
 def test_tracing_is_granted_only_where_it_is_chosen(template: Template, chosen: Template) -> None:

@@ -79,16 +79,16 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Sent]]:
         yield found
 
 
-def lived(made: list[Sent]) -> dict[str, list[Sent]]:
+def lived(made: list[Sent], settings: Settings) -> dict[str, list[Sent]]:
     """Let a window be opened, written, sealed, archived and dropped; what each function called. The
     writer also marks an uploaded payload.
     """
-    declared, dynamodb = declare(SETTINGS), make_client("dynamodb")
-    for table in (declared.catalog, declared.totals):
+    dynamodb = make_client("dynamodb")
+    for table in declare(settings).permanent:
         dynamodb.create_table(**table_request(table))
-    make_client("s3").create_bucket(Bucket=SETTINGS.bucket)
+    make_client("s3").create_bucket(Bucket=settings.bucket)
     url = make_client("sqs").create_queue(QueueName="events")["QueueUrl"]
-    pipeline = Pipeline(replace(SETTINGS, queue_url=url, dead_letters_url=url), SteadyEffects())
+    pipeline = Pipeline(replace(settings, queue_url=url, dead_letters_url=url), SteadyEffects())
     called: dict[str, list[Sent]] = {}
 
     def run(function: str, work: Any) -> None:
@@ -174,16 +174,19 @@ def _of_item(params: dict[str, Any]) -> Context:
 
 
 def _table(name: str) -> str:
-    declared = declare(SETTINGS)
-    known = {declared.catalog.name: "catalog", declared.totals.name: "totals"}
-    return known.get(name, "windows")
+    kept = {each.name for each in declare(replace(SETTINGS, identity="pipeline")).permanent}
+    return name.removeprefix(f"{SETTINGS.name}-") if name in kept else "windows"
 
 
+@pytest.mark.parametrize("identity", ["window", "pipeline"])
 def test_every_request_is_allowed(
-    template: Template, roles: dict[str, Role], made: list[Sent]
+    request: pytest.FixtureRequest, made: list[Sent], identity: str
 ) -> None:
     """Of items under its conditions, any other one by the action that AWS's reference names."""
-    called = lived(made)
+    fixture = "template" if identity == "window" else "remembering"
+    template: Template = request.getfixturevalue(fixture)
+    roles = {name: Role(template, name) for name in FUNCTIONS}
+    called = lived(made, replace(SETTINGS, identity=identity))
 
     assert called.keys() == set(FUNCTIONS)
     for function, calls in called.items():
@@ -208,6 +211,8 @@ def test_every_request_is_allowed(
     ]
     assert {"~catalog", "~writers"} < set(updated)
     assert ("PutItem", "catalog", IN_TRANSACTION) in found["writer"]
+    put = ("PutItem", "identities", IN_TRANSACTION) in found["writer"]
+    assert put is (identity == "pipeline")
     assert len(found["writer"]) > 20
 
 
@@ -254,6 +259,18 @@ def test_the_writer_is_kept_to_its_items(
     roles: dict[str, Role], action: str, where: str, context: Context
 ) -> None:
     assert not roles["writer"].may(f"dynamodb:{action}", where, context)
+
+
+def test_an_identity_is_put_with_its_record_alone_and_never_changed(remembering: Template) -> None:
+    writer, key = Role(remembering, "writer"), {"dynamodb:LeadingKeys": ["a hash"]}
+    assert writer.may("dynamodb:PutItem", "identities", {**IN_TRANSACTION, **key})
+    assert not writer.may("dynamodb:PutItem", "identities", key)
+    for verb in ("UpdateItem", "DeleteItem"):
+        for context in (key, {**IN_TRANSACTION, **key}):
+            assert not writer.may(f"dynamodb:{verb}", "identities", context)
+    for name in FUNCTIONS:
+        for verb in ("DeleteTable", "UpdateTable", "UpdateTimeToLive", "Scan", "Query"):
+            assert not Role(remembering, name).may(f"dynamodb:{verb}", "identities", TAGGED)
 
 
 @pytest.mark.parametrize("tags", [{}, TAGGED], ids=["untagged", "tagged"])

@@ -58,6 +58,10 @@ def test_what_the_stack_says_of_itself(template: Template) -> None:
     assert shortened == OUTPUTS
 
 
+def test_what_the_stack_says_of_identities_if_there_are_any(remembering: Template) -> None:
+    assert remembering["Outputs"].keys() == {*OUTPUTS, "IdentitiesTable"}
+
+
 def test_the_template_fits_and_names_no_account_region_or_secret(template: Template) -> None:
     whole = json.dumps(template)
 

@@ -37,6 +37,7 @@ OTHERS: list[dict[str, Any]] = [
         "vpc_security_groups": "sg-0a1b2c3d",
     },
     {"store": "keyspaces", "api": "none", "kms_key": KEY},
+    {"identity": "pipeline"},
     {
         "api": "private",
         "api_endpoint": "vpce-0a1b2c3d4e5f60718",

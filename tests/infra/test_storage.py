@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tallyroll.adapters.aws.create_requests import table_request
+from tallyroll.adapters.aws.create_requests import expiry_request, table_request
+from tallyroll.adapters.dynamodb.items import identity_item
+from tallyroll.model.ids import IdentityItem
 from tallyroll.resources import TableDeclaration, declare
 from tallyroll.settings.options import Options
+from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, named, only, tags
 
 DECLARED = declare(Options().settings())
+REMEMBERING = declare(Options(identity="pipeline").settings())
 # Another id makes CloudFormation replace the resource, by an empty one.
 LOGICAL_IDS = {
     "PipelineQueuesDeadLetters1BCBE4C9": "AWS::SQS::Queue",
@@ -26,14 +31,57 @@ def stateful(template: Template) -> dict[str, dict[str, Any]]:
     return {id_: one for id_, one in template["Resources"].items() if one["Type"] in kinds}
 
 
-@pytest.mark.parametrize("declared", [DECLARED.catalog, DECLARED.totals], ids=lambda d: d.name)
-def test_tables_are_as_declared(template: Template, declared: TableDeclaration) -> None:
-    id_ = named(template, "AWS::DynamoDB::Table", "TableName", declared.name)
-    table = dict(template["Resources"][id_]["Properties"])
+@pytest.mark.parametrize("declared", REMEMBERING.permanent, ids=lambda d: d.name)
+def test_tables_are_as_declared(remembering: Template, declared: TableDeclaration) -> None:
+    id_ = named(remembering, "AWS::DynamoDB::Table", "TableName", declared.name)
+    table = dict(remembering["Resources"][id_]["Properties"])
 
     recovery = table.pop("PointInTimeRecoverySpecification")
     assert recovery == {"PointInTimeRecoveryEnabled": declared.point_in_time_recovery}
+    if declared.expires_by:
+        expiry = {"TimeToLiveSpecification": table.pop("TimeToLiveSpecification")}
+        assert expiry_request(declared) == {"TableName": declared.name, **expiry}
     assert table == table_request(declared)
+
+
+def test_the_table_of_identities_has_one_key_and_its_items_expire(remembering: Template) -> None:
+    id_ = named(remembering, "AWS::DynamoDB::Table", "TableName", "tallyroll-identities")
+    table = remembering["Resources"][id_]["Properties"]
+
+    item = identity_item(IdentityItem("name", "20261120T080000Z", "k", b"digest", 1_795_168_800))
+    [key] = table["KeySchema"]
+    assert key == {"AttributeName": "pk", "KeyType": "HASH"}
+    assert item["pk"] == {"S": "name"}
+    expiry = table["TimeToLiveSpecification"]
+    assert expiry == {"AttributeName": "expires", "Enabled": True}
+    assert item[expiry["AttributeName"]] == {"N": "1795168800"}
+    assert table["DeletionProtectionEnabled"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"identity": "key"},
+        {"identity": "pipeline", "warm_units": 20_000},
+        {"keep_identities": True},
+    ],
+    ids="-".join,
+)
+def test_nothing_else_is_made_for_identities(
+    template: Template, synthesize: Synthesize, options: dict[str, Any]
+) -> None:
+    """Least of all a warm throughput, which no later template could make lower."""
+    made = synthesize(**options)
+    [added] = made["Resources"].keys() - template["Resources"].keys()
+    assert template["Resources"].keys() < made["Resources"].keys()
+    assert made["Resources"][added]["Properties"]["TableName"] == "tallyroll-identities"
+    assert made["Outputs"].keys() - template["Outputs"].keys() == {"IdentitiesTable"}
+    changed = {
+        one["Type"] for id_, one in template["Resources"].items() if made["Resources"][id_] != one
+    }
+    # Environment, permissions, and a graph's line.
+    assert changed == {"AWS::Lambda::Function", "AWS::IAM::Role", "AWS::CloudWatch::Dashboard"}
+    assert "WarmThroughput" not in json.dumps(made)
 
 
 def test_the_bucket_is_private_versioned_and_grows_cold(template: Template) -> None:
@@ -54,19 +102,19 @@ def test_the_bucket_is_private_versioned_and_grows_cold(template: Template) -> N
     assert not {"ExpirationInDays", "ExpirationDate", "Prefix"} & rule.keys()
 
 
-def test_what_keeps_data_stays_when_the_stack_goes(template: Template) -> None:
-    for found in stateful(template).values():
+def test_what_keeps_data_stays_when_the_stack_goes(remembering: Template) -> None:
+    for found in stateful(remembering).values():
         assert found["UpdateReplacePolicy"] == "Retain"
         assert found["DeletionPolicy"] in ("Retain", "RetainExceptOnCreate")
 
 
 def test_a_first_deployment_that_fails_leaves_nothing_that_blocks_the_next(
-    template: Template,
+    remembering: Template,
 ) -> None:
     """A rollback removes queues and bucket. A table with deletion protection it cannot remove; with
     its name in the template it can be imported.
     """
-    for found in stateful(template).values():
+    for found in stateful(remembering).values():
         is_table = found["Type"] == "AWS::DynamoDB::Table"
         wanted = "Retain" if is_table else "RetainExceptOnCreate"
         assert found["DeletionPolicy"] == wanted
@@ -75,6 +123,10 @@ def test_a_first_deployment_that_fails_leaves_nothing_that_blocks_the_next(
             assert isinstance(found["Properties"]["TableName"], str)
 
 
-def test_logical_ids_of_what_keeps_data_do_not_change(template: Template, chosen: Template) -> None:
-    for made in (template, chosen):
-        assert {id_: one["Type"] for id_, one in stateful(made).items()} == LOGICAL_IDS
+def test_logical_ids_of_what_keeps_data_do_not_change(
+    template: Template, chosen: Template, remembering: Template
+) -> None:
+    beside = {"PipelineStorageIdentitiesF6834C5B": "AWS::DynamoDB::Table"}
+    for made, more in ((template, {}), (chosen, {}), (remembering, beside)):
+        wanted = {**LOGICAL_IDS, **more}
+        assert {id_: one["Type"] for id_, one in stateful(made).items()} == wanted

@@ -81,12 +81,11 @@ UNUSED = (
     _unset(
         "DynamoDB::Table",
         "ContributorInsightsSpecification GlobalSecondaryIndexes ImportSourceSpecification"
-        " KinesisStreamSpecification ResourcePolicy TimeToLiveSpecification",
+        " KinesisStreamSpecification ResourcePolicy",
         "dynamodb:AssociateTableReplica BatchWriteItem CreateTableReplica DeleteItem"
         " DeleteResourcePolicy DescribeImport DisableKinesisStreamingDestination"
         " EnableKinesisStreamingDestination GetItem ImportTable PutItem PutResourcePolicy Query"
-        " Scan UpdateContributorInsights UpdateItem UpdateKinesisStreamingDestination"
-        " UpdateTimeToLive",
+        " Scan UpdateContributorInsights UpdateItem UpdateKinesisStreamingDestination",
         "iam:CreateServiceLinkedRole",
         "kinesis:DescribeStream PutRecords",
         "logs:CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams PutLogEvents"

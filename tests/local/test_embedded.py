@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -92,6 +93,19 @@ def test_a_dynamodb_that_runs_already(dynamodb_endpoint: str) -> None:
         assert embedded.environment["AWS_ENDPOINT_URL_DYNAMODB"] == dynamodb_endpoint
         tables = embedded.client("dynamodb").list_tables()["TableNames"]
     assert {resources.catalog.name, resources.totals.name} <= set(tables)
+
+
+@pytest.mark.engine
+def test_identities_expire_also_on_a_second_start(dynamodb_endpoint: str) -> None:
+    settings = replace(scaled_settings("embedded-ids", 60), identity="pipeline")
+    for _ in range(2):
+        with Embedded(settings, dynamodb_endpoint=dynamodb_endpoint) as embedded:
+            dynamodb = embedded.client("dynamodb")
+            found = dynamodb.describe_time_to_live(TableName="embedded-ids-identities")
+            assert found["TimeToLiveDescription"]["AttributeName"] == "expires"
+            assert found["TimeToLiveDescription"]["TimeToLiveStatus"] == "ENABLED"
+            card = dynamodb.describe_table(TableName="embedded-ids-identities")["Table"]
+            assert card["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
 
 
 @needs_proc

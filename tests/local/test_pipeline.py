@@ -16,9 +16,14 @@ from local.runtime.poller import Faults
 
 
 @pytest.mark.engine
-def test_events_are_counted_once_under_faults(dynamodb_endpoint: str) -> None:
+@pytest.mark.parametrize("identity", ["window", "pipeline"])
+def test_events_are_counted_once_under_faults(dynamodb_endpoint: str, identity: str) -> None:
     settings = replace(
-        scaled_settings(f"t{uuid4().hex[:12]}", 60), buckets=4, gates=8, stripes_min=8
+        scaled_settings(f"t{uuid4().hex[:12]}", 60),
+        buckets=4,
+        gates=8,
+        stripes_min=8,
+        identity=identity,
     )
     runs, errors, counted = list[tuple[str, Any]](), list[str](), list[int]()
 
@@ -54,6 +59,9 @@ def test_events_are_counted_once_under_faults(dynamodb_endpoint: str) -> None:
         while pipeline.poller.polled.deleted < 30 and time.monotonic() < until:
             time.sleep(0.05)
         polled = pipeline.poller.polled
+        if identity == "pipeline":
+            table = f"{settings.name}-identities"
+            assert aws.client("dynamodb").scan(TableName=table, Select="COUNT")["Count"] == 30
     assert runs[0][0] == "roller"
     assert runs[0][1]["steps"]["make-table"] >= 1
     assert polled.deleted == 30

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.infra.conftest import governed, node, synthesize, template
+from tests.infra.conftest import governed, node, remembering, synthesize, template
 
-__all__ = ["governed", "node", "synthesize", "template"]
+__all__ = ["governed", "node", "remembering", "synthesize", "template"]

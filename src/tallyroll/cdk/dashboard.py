@@ -65,7 +65,7 @@ def make_dashboard(
                 *([_graph("Private API", of_api)] if of_api else []),
             ],
             [_heading("What is hot?", "throttles ask for shards, conflicts for gates and stripes")],
-            _hot(metrics),
+            _hot(options, metrics),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
             _cost(metrics, functions),
         ],
@@ -136,7 +136,8 @@ def _of_quota(options: Options, metrics: PipelineMetrics) -> list[cloudwatch.IMe
     ]
 
 
-def _hot(metrics: PipelineMetrics) -> Widgets:
+def _hot(options: Options, metrics: PipelineMetrics) -> Widgets:
+    limits = [limit for limit in Limit if limit is not Limit.IDENTITIES or options.has_identities]
     refused = {
         "throttles": metrics.of("writer", "Throttles"),
         "conflicts": metrics.of("writer", "Conflicts"),
@@ -153,7 +154,7 @@ def _hot(metrics: PipelineMetrics) -> Widgets:
     ]
     return [
         _graph("Hot keys of the current window", shards),
-        _graph("Throttled, by limit", metrics.by("Throttles", Limit)),
+        _graph("Throttled, by limit", metrics.by("Throttles", limits)),
         _graph("In conflict", metrics.writer("Conflicts")),
         _graph("Share of requests that were refused", [share]),
     ]

@@ -13,11 +13,11 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 
 from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
 from tallyroll.adapters.dynamodb.items import MARKS
+from tallyroll.cdk import key_permissions
 from tallyroll.cdk.keyspaces import permissions as keyspaces
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
@@ -26,10 +26,6 @@ from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import PARTITION_KEY, SORT_KEY, TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
 
-# What a caller of SQS, S3 or DynamoDB needs of a key that encrypts their data. Sources: the
-# services' developer guides, on encryption at rest with a customer managed key.
-_READS = ("kms:Decrypt", "kms:DescribeKey")
-_WRITES = (*_READS, "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 _IN_TRANSACTION = {
     "ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
 }
@@ -38,9 +34,9 @@ _IN_TRANSACTION = {
 def of_writer(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
-    """Commit to window tables, read the catalog, record stragglers and hot keys there, write and
-    read writers' notes, receive messages (Lambda does, with the writer's role), delay and reject
-    them.
+    """Commit to window tables, put and read identities, read the catalog, record stragglers and hot
+    keys there, write and read writers' notes, receive messages (Lambda does, with the writer's
+    role), delay and reject them.
     """
     return [
         # ConditionCheckItem exists in transactions only, and the Service Authorization Reference
@@ -59,6 +55,8 @@ def of_writer(
         ),
         _notes(storage, "DeleteItem", "PutItem", "Query", "UpdateItem"),
         *_marks(storage),
+        *_identities(storage, "BatchGetItem"),
+        *_identities(storage, "PutItem", conditions=_IN_TRANSACTION),  # with its record alone
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -68,7 +66,7 @@ def of_writer(
         ),
         _allow(dead_letters.queue_arn, "sqs:SendMessage"),
         _allow(rejected(storage), "s3:PutObject"),
-        *_keys(
+        *key_permissions.in_use(
             [storage.key, storage.bucket.encryption_key, dead_letters.encryption_master_key],
             [queue.encryption_master_key],
         ),
@@ -77,12 +75,13 @@ def of_writer(
 
 
 def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
-    """Read window tables, catalog and totals."""
+    """Read window tables, catalog, totals and identities."""
     return [
         _tables(storage.window_tables_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
-        *_keys([], [storage.key]),
+        *_identities(storage, "BatchGetItem"),
+        *key_permissions.in_use([], [storage.key]),
         *keyspaces.of_reader(storage.keyspace),
     ]
 
@@ -124,8 +123,8 @@ def of_roller(
         _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
-        *_keys([storage.key], []),
-        *_new_tables_key(storage),
+        *key_permissions.in_use([storage.key], []),
+        *key_permissions.of_new_tables(storage.key, cdk.Stack.of(storage)),
         *keyspaces.of_roller(storage.keyspace, settings),
     ]
 
@@ -161,7 +160,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         # No condition on the prefix: S3 reports a missing object as such only to a caller that may
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
-        *_keys([storage.key, storage.bucket.encryption_key], []),
+        *key_permissions.in_use([storage.key, storage.bucket.encryption_key], []),
         *keyspaces.of_cleanup(storage.keyspace),
     ]
 
@@ -192,7 +191,7 @@ def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
         _allow(archives(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
-        *_keys([storage.key], [storage.bucket.encryption_key]),
+        *key_permissions.in_use([storage.key], [storage.bucket.encryption_key]),
         *keyspaces.of_dropper(storage.keyspace),
     ]
 
@@ -200,14 +199,15 @@ def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
 def of_redriver(
     storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
 ) -> Sequence[iam.PolicyStatement]:
-    """What `tallyroll dlq` needs: read dead letters and their bodies, windows, records and claims,
-    put claims, settle mappings, send letters again, and delete them.
+    """What `tallyroll dlq` needs: read dead letters and their bodies, windows, records, identities
+    and claims, put claims, settle mappings, send letters again, and delete them.
     """
     return [
         _tables(storage.window_tables_arn, "BatchGetItem"),
         _tables(
             storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query", "UpdateItem"
         ),
+        *_identities(storage, "BatchGetItem"),
         _allow(
             dead_letters.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -218,7 +218,7 @@ def of_redriver(
         ),
         _allow(queue.queue_arn, "sqs:GetQueueUrl", "sqs:SendMessage"),
         _allow(rejected(storage), "s3:GetObject"),
-        *_keys(
+        *key_permissions.in_use(
             [storage.key, queue.encryption_master_key, dead_letters.encryption_master_key],
             [storage.bucket.encryption_key],
         ),
@@ -253,6 +253,7 @@ def of_operator(
         _tables(storage.window_tables_arn, "GetItem", "Query", "Scan", *looked_at),
         _tables(storage.catalog.table_arn, *looked_at),
         _tables(storage.totals.table_arn, "BatchGetItem", "GetItem", "Query", *looked_at),
+        *_identities(storage, "DescribeTimeToLive", *looked_at),
         _tables("*", "ListTables"),  # which has no resource
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow(archives(storage, pipeline), "s3:GetObject"),
@@ -292,7 +293,7 @@ def of_uploader(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement
     """What a producer needs to upload payloads that are too large for a message."""
     return [
         _allow(uploads(storage, pipeline), "s3:PutObject"),
-        *_keys([storage.bucket.encryption_key], []),
+        *key_permissions.in_use([storage.bucket.encryption_key], []),
     ]
 
 
@@ -307,6 +308,15 @@ def _tables(
     return _allow(arn, *(f"dynamodb:{name}" for name in operations), conditions=conditions)
 
 
+def _identities(
+    storage: Storage, *operations: str, conditions: dict[str, Any] | None = None
+) -> list[iam.PolicyStatement]:
+    """Allow operations on the table of identities, if there is one."""
+    if storage.identities is None:
+        return []
+    return [_tables(storage.identities.table_arn, *operations, conditions=conditions)]
+
+
 def _deny(
     arn: str, *operations: str, conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:
@@ -316,18 +326,6 @@ def _deny(
         resources=[arn],
         conditions=conditions,
     )
-
-
-def _keys(
-    written: Sequence[kms.IKey | None], read: Sequence[kms.IKey | None]
-) -> list[iam.PolicyStatement]:
-    """Allow what writing under these keys needs, and reading under those; None is no key."""
-    write = {key.key_arn for key in written if key}
-    only_read = {key.key_arn for key in read if key} - write
-    return [
-        *(_allow(arn, *_WRITES) for arn in sorted(write)),
-        *(_allow(arn, *_READS) for arn in sorted(only_read)),
-    ]
 
 
 def _notes(storage: Storage, *operations: str) -> iam.PolicyStatement:
@@ -365,23 +363,6 @@ def _marks(storage: Storage) -> list[iam.PolicyStatement]:
     return [
         _tables(storage.catalog.table_arn, "PutItem", conditions={each: marks, **_IN_TRANSACTION})
         for each in ("ForAllValues:StringLike", "ForAnyValue:StringLike")
-    ]
-
-
-def _new_tables_key(storage: Storage) -> list[iam.PolicyStatement]:
-    """Allow DynamoDB, asked by CreateTable, to give itself the grant by which it uses the key of a
-    new table, and the rest of the least that it asks of who chooses the key. Source: DynamoDB
-    Developer Guide, "How DynamoDB encryption at rest uses AWS KMS", on authorizing use of a key.
-    """
-    if storage.key is None:
-        return []
-    here = cdk.Stack.of(storage)
-    via = {"StringEquals": {"kms:ViaService": f"dynamodb.{here.region}.{here.url_suffix}"}}
-    granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}, **via}
-    arn = storage.key.key_arn
-    return [
-        _allow(arn, "kms:CreateGrant", conditions=granted),
-        _allow(arn, "kms:GenerateDataKeyWithoutPlaintext", conditions=via),
     ]
 
 

@@ -186,6 +186,11 @@ class Tallyroll(Construct):
         return self.storage.totals
 
     @property
+    def identities(self) -> dynamodb.ITable | None:
+        """The table of ids that are taken beyond their window, if there is one."""
+        return self.storage.identities
+
+    @property
     def bucket(self) -> s3.IBucket:
         """The bucket of archives, and of rejected bodies that no queue takes."""
         return self.storage.bucket

@@ -1,5 +1,5 @@
-"""Permanent storage: catalog, totals, archive bucket, perhaps a keyspace. They survive the stack's
-deletion.
+"""Permanent storage: catalog, totals, archive bucket, perhaps identities, perhaps a keyspace. They
+survive the stack's deletion.
 
 When the deployment that makes them fails, the bucket goes (`RetainExceptOnCreate`), and the tables
 stay (`Retain`): CloudFormation cannot delete a table with deletion protection, so the rollback
@@ -7,6 +7,10 @@ itself would fail. The next deployment takes the tables up with `--import-existi
 imports what has a name in the template and either of these policies. Sources: AWS CloudFormation
 User Guide, "DeletionPolicy attribute" and "Import AWS resources into a CloudFormation stack
 automatically"; Amazon DynamoDB API Reference, CreateTable, at DeletionProtectionEnabled.
+
+No template has the warm throughput of a permanent table. It grows with the traffic and cannot be
+decreased, so a template with a lower one than the table's could not be deployed. Source: Amazon
+DynamoDB Developer Guide, "Understanding DynamoDB warm throughput".
 """
 
 from __future__ import annotations
@@ -47,6 +51,9 @@ class Storage(Construct):
         super().__init__(scope, id_)
         self.catalog = _table(self, "Catalog", resources.catalog, key)
         self.totals = _table(self, "Totals", resources.totals, key)
+        self.identities: dynamodb.Table | None = None
+        if resources.identities:
+            self.identities = _table(self, "Identities", resources.identities, key)
         self.bucket: s3.IBucket
         if given is None:
             self.bucket = _bucket(self, "Archive", resources.bucket, key)
@@ -79,7 +86,7 @@ def _table(
         id_,
         table_name=declared.name,
         partition_key=_key(declared.partition_key),
-        sort_key=_key(declared.sort_key),
+        sort_key=_key(declared.sort_key) if declared.sort_key else None,
         billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
         encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
         encryption_key=key,
@@ -87,6 +94,7 @@ def _table(
             point_in_time_recovery_enabled=declared.point_in_time_recovery
         ),
         deletion_protection=declared.deletion_protection,
+        time_to_live_attribute=declared.expires_by or None,
         removal_policy=cdk.RemovalPolicy.RETAIN,
     )
     tag(table, declared.tags)

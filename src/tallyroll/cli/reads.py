@@ -93,8 +93,9 @@ def event(
 ) -> int:
     """Read one event by its id.
 
-    Its window follows from --ts or --window, else from the time in an id that is a
-    UUIDv7. The id of a packed event is {packet id}:{index}; a packet's own id
+    Its window follows from --ts or --window, else from where its id is taken, if ids
+    count once beyond their window (the setting identity), else from the time in an id
+    that is a UUIDv7. The id of a packed event is {packet id}:{index}; a packet's own id
     gives all its events.
 
     For example:

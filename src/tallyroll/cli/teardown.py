@@ -25,6 +25,7 @@ from tallyroll.operations.teardown import (
     waits,
     without_table,
 )
+from tallyroll.resources import identities_table
 
 SHOWN = 5
 _DENIED = (
@@ -229,12 +230,16 @@ def _ended(case: Checkup, screen: Screen, *, left: bool) -> int:
         screen.tell("run it again to go on")
         return 1
     resources = case.resources
+    identities = identities_table(resources.name)  # kept, though the settings may have none now
+    tables = [resources.totals.name, resources.catalog.name]
+    tables += [identities] if identities in case.names else []
     bucket = case.settings.bucket or "BUCKET"
     screen.tell(
         "what stays: the totals, the catalog, the archives, and the uploaded payloads to which they"
-        " refer. To remove them, too:"
+        f" refer{', and the table of identities' if identities in tables else ''}. To remove them,"
+        " too:"
     )
-    for table in (resources.totals.name, resources.catalog.name):
+    for table in tables:
         screen.tell(
             f"  aws dynamodb update-table --table-name {table} --no-deletion-protection-enabled"
         )

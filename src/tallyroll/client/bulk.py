@@ -134,7 +134,8 @@ class BulkSender:
         anyway: bool = False,
         refused: Callable[[BulkMessage], object] = lambda _: None,
     ) -> None:
-        self.sent = Sent()
+        with_ids = calendar.settings.remembers_ids
+        self.sent = Sent(savings=Savings.estimated(with_ids=with_ids))
         self.named = False  # whether an id was made from `name`
         self._sender = sender
         self._effects = effects

@@ -26,7 +26,16 @@ from tallyroll.model.sharding import Chance
 from tallyroll.model.specs import Spec
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED, Backoff
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import LIMIT_UNKNOWN, Answer, Element, Metering, Outcome, Store, Verdict
+from tallyroll.ports.store import (
+    LIMIT_OF_IDENTITIES,
+    LIMIT_UNKNOWN,
+    Answer,
+    Element,
+    Metering,
+    Outcome,
+    Store,
+    Verdict,
+)
 from tallyroll.reasons import Reason
 
 Pay = Callable[[float], bool]
@@ -168,7 +177,7 @@ def _sorted_out(
         if not settled:
             return _bisected(commit, "a tally could not be added to")
     contended, unknown = _contended(outcome), _unknown(outcome)
-    slow_keys = frozenset(_throttled_keys(commit, outcome))
+    slow_keys = frozenset(key for key, _ in _throttled(commit, outcome))
     slow = [record for record in left if slow_keys.intersection(_keys(record))]
     swift = [record for record in left if slow_keys.isdisjoint(_keys(record))]
     parts = _by_key(commit, slow, slow_keys)
@@ -249,7 +258,8 @@ class CommitRun:
     """The result of a run of commits.
 
     `throttled` counts requests by the limit that they exceeded, `contended` and `unknown` those
-    with such an outcome. `throttled_keys` are (window, key) pairs. `unpaid` commits were not sent.
+    with such an outcome. `throttled_keys` are (window, key) pairs, without those that only the
+    table of identities held up. `unpaid` commits were not sent.
     """
 
     fates: dict[Identity, Fate] = field(default_factory=dict)
@@ -325,8 +335,9 @@ def _measure(done: CommitRun, commit: Commit, outcome: Outcome, metering: Meteri
         limits = [outcome.limit or LIMIT_UNKNOWN]
     done.throttled.update(limits[:1])
     done.unknown += _unknown(outcome)
-    for key in _throttled_keys(commit, outcome):
-        done.throttled_keys[commit.spec.window, key] = None
+    for key, limit in _throttled(commit, outcome):
+        if limit != LIMIT_OF_IDENTITIES:
+            done.throttled_keys[commit.spec.window, key] = None
 
 
 def _contended(outcome: Outcome) -> bool:
@@ -339,14 +350,16 @@ def _unknown(outcome: Outcome) -> bool:
     return some or outcome.verdict is Verdict.UNKNOWN
 
 
-def _throttled_keys(commit: Commit, outcome: Outcome) -> list[str]:
-    """The keys that the store throttled; its only key, if it throttled the whole request."""
+def _throttled(commit: Commit, outcome: Outcome) -> list[tuple[str, str | None]]:
+    """The keys that the store throttled, each with the limit that it exceeded; the only key, if the
+    whole request was throttled.
+    """
     keys = [record.key for record in commit.puts]
     if outcome.verdict is Verdict.THROTTLED:
-        return keys[:1] if len(set(keys)) == 1 else []
+        return [(keys[0], outcome.limit)] if len(set(keys)) == 1 else []
     if outcome.verdict not in (Verdict.CANCELLED, Verdict.BY_RECORD):
         return []
     if outcome.verdict is Verdict.CANCELLED:
         keys += [increment.key for increment in commit.increments]
     pairs = zip(keys, (*outcome.records, *outcome.increments), strict=True)
-    return [key for key, element in pairs if element.answer is Answer.THROTTLED]
+    return [(key, each.limit) for key, each in pairs if each.answer is Answer.THROTTLED]

@@ -71,11 +71,18 @@ def identity_names(spec: Spec, keys: tuple[str, ...], record_id: str) -> tuple[s
     The first roll of the pipeline is in the name: a pipeline of the same name that was made again
     does not know the ids of the one before.
     """
-    match spec.identity:
+    return names_in(spec.identity, spec.genesis, keys, record_id)
+
+
+def names_in(
+    scope: IdentityScope, genesis: int, keys: tuple[str, ...], record_id: str
+) -> tuple[str, ...]:
+    """`identity_names` of a window with this scope, in a pipeline of this first window (ms)."""
+    match scope:
         case IdentityScope.KEY:
-            return tuple(_name(spec, (key, record_id)) for key in keys)
+            return tuple(_name(scope, genesis, (key, record_id)) for key in keys)
         case IdentityScope.PIPELINE:
-            return (_name(spec, (record_id,)),)
+            return (_name(scope, genesis, (record_id,)),)
         case _:
             return ()
 
@@ -89,9 +96,9 @@ def expires_of(spec: Spec, sent: int) -> int:
     return sent // 1000 + (spec.identity_days + IDENTITY_COPIES_DAYS) * _DAY_SECONDS
 
 
-def _name(spec: Spec, parts: tuple[str, ...]) -> str:
+def _name(scope: IdentityScope, genesis: int, parts: tuple[str, ...]) -> str:
     """A hash of the scope and of what is unique in it; no part can be read as two."""
-    whole = "\0".join((str(spec.genesis), str(spec.identity), *map(_framed, parts)))
+    whole = "\0".join((str(genesis), str(scope), *map(_framed, parts)))
     return blake2b(whole.encode(), digest_size=_NAME_BYTES).hexdigest()
 
 

@@ -3,7 +3,9 @@
 A message is counted exactly when its record is in its window's table, because one transaction
 writes the record and the tally. So each message is looked up by its window, key and id, strongly
 consistently, until its record is there with its content. Redeliveries and SQS's approximate counts
-cannot mislead this. A count that begins after all messages were found includes all of them.
+cannot mislead this. A count that begins after all messages were found includes all of them. Where
+an id counts once beyond its window, its event may count in another one, by an earlier message: once
+lookups find nothing new for some seconds, the ids that are taken are looked up, too.
 
 A rejected message never gets a record. Once lookups find nothing new for some seconds, the dead
 letters are searched for its body. A letter may also come from an earlier run with the same body:
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -33,6 +35,7 @@ from tallyroll.limits import BATCH_GET_KEYS_MAX, TS_MS_MAX
 from tallyroll.model.acceptance import is_undated
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import decode, digest
+from tallyroll.model.ids import identity_names
 from tallyroll.model.records import event_time
 from tallyroll.model.states import Calendar
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
@@ -76,6 +79,7 @@ class Arrivals:
     def __init__(
         self, store: Store, catalog: Catalog, queue: Queue, letters: DeadLetters, effects: Effects
     ) -> None:
+        self._store = store
         self._catalog = catalog
         self._queue = queue
         self._letters = letters
@@ -215,9 +219,12 @@ class Arrivals:
         self.details.setdefault(reason, detail)
 
     def look(self) -> None:
-        """Search the dead letters for pending messages, for a minute at most. Letters that cannot
-        be received are not found.
+        """Look up the ids of pending messages that may be taken in another window, and search the
+        dead letters for the others, for a minute at most. Letters that cannot be received are not
+        found.
         """
+        with suppress(StoreError):
+            self._settle_taken()
         found: dict[bytes, ReceivedLetter] = {}
         until = self._effects.now() + LOOK_MS_MAX
         try:
@@ -243,6 +250,36 @@ class Arrivals:
             for mark, letter in found.items():
                 if mark in self._pending:
                     self._reject(mark, letter.why, letter.detail)
+
+    def _settle_taken(self) -> None:
+        """Settle the messages whose ids are taken beyond their windows."""
+        calendar = self._catalog.calendar()
+        if calendar is None:
+            return
+        homes = [
+            (mark, expected, calendar.grid.at(time).id)
+            for mark, expected in self._pending.items()
+            for time in expected.times
+            if time <= TS_MS_MAX
+        ]
+        specs = self._catalog.specs(list(dict.fromkeys(home for *_, home in homes)))
+        named = [
+            (mark, expected, name)
+            for mark, expected, home in homes
+            if home in specs
+            for name in identity_names(specs[home], (expected.key,), expected.id)
+        ]
+        taken = self._store.identities([name for *_, name in named]) if named else {}
+        for mark, expected, name in named:
+            if name not in taken or mark not in self._pending:
+                continue
+            if taken[name].digest == expected.digest:
+                del self._pending[mark]
+                self.counted += expected.events
+            else:
+                where = f"in window {taken[name].window}"
+                detail = f"another event has the id {expected.id!r}, {where}"
+                self._reject(mark, Reason.ID_CONFLICT, detail)
 
 
 def _mark(body: str) -> bytes:

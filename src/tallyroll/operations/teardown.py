@@ -130,7 +130,9 @@ class Teardown:
         elif facts.status in _USABLE:
             if Moment.CHECKED not in window.times:
                 self.store.check_table(window.table, tags)
-            spec = self.catalog.put_spec(freeze(window, self.settings))
+            calendar = self.catalog.calendar()
+            genesis = calendar.genesis if calendar else 0
+            spec = self.catalog.put_spec(freeze(window, self.settings, genesis=genesis))
             self.catalog.advance(
                 replace(
                     closing,

@@ -13,6 +13,8 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning import prices
+from tallyroll.planning.identities import ITEM_BYTES as IDENTITY_BYTES
+from tallyroll.planning.identities import IdentityLoad
 from tallyroll.planning.plan import Plan, archived_share
 from tallyroll.planning.reads import READ_MS
 from tallyroll.planning.writes import (
@@ -44,6 +46,7 @@ METRICS_WATCHED = 53  # by alarms, which are charged by metric; a test counts th
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
 WRITES = "writes of events"
+WRITES_OF_IDS, IDS = "writes of their ids", "ids that stay taken"
 COUNTS_READ, HTTP_API, AGGREGATOR = "counts read", "HTTP API", "aggregator"
 WARM_THROUGHPUT = "warm throughput"
 
@@ -185,6 +188,7 @@ def month_of(plan: Plan) -> list[CostLine]:
         *_queue(plan),
         *_reading(plan),
         *_storage(plan),
+        *(_identities(plan, plan.identities) if plan.identities else ()),
         *_idle(plan),
     ]
 
@@ -299,6 +303,25 @@ def _storage(plan: Plan) -> list[CostLine]:
         archived_share=archived_share(load),
     )
     return kept.costs(plan.settings)
+
+
+def _identities(plan: Plan, found: IdentityLoad) -> list[CostLine]:
+    events = plan.load.mean * SECONDS_A_MONTH
+    gb, price = found.stored_gb, prices.TABLE_GB_MONTH + prices.RECOVERY_GB_MONTH
+    return [
+        CostLine(
+            WRITES_OF_IDS,
+            events * found.each * prices.WRITE_UNIT,
+            f"{events:,.0f} events x {found.each:.4f} units x {_a_million(prices.WRITE_UNIT)}",
+        ),
+        CostLine(
+            IDS,
+            gb * price,
+            f"{gb:,.2f} GB x ${price:g} with point-in-time recovery: {found.items:,.0f} of"
+            f" {found.days} days x {IDENTITY_BYTES + prices.ITEM_OVERHEAD_BYTES} bytes, once those"
+            " have passed",
+        ),
+    ]
 
 
 def _idle(plan: Plan) -> list[CostLine]:

@@ -149,6 +149,7 @@ def advised(facts: Measurements, plan: Plan | None) -> list[Advice]:
     return [
         *_shards(facts, plan),
         *_throughput(facts, plan),
+        *_of_identities(plan),
         writers,
         *_batches(facts, plan),
         *_spread(facts.settings, writers.planned),
@@ -204,6 +205,17 @@ def _throughput(facts: Measurements, plan: Plan) -> list[Advice]:
     if plan.warm_units < settings.warm_units:
         why += "; more is charged for each table"
     return [Advice("warm throughput", settings.warm_units, plan.warm_units, why, "warm_units")]
+
+
+def _of_identities(plan: Plan) -> list[Advice]:
+    found = plan.identities
+    if found is None or not found.warm_units:
+        return []
+    why = (
+        f"{ceil(found.units):,} write units a second at the peak, of all windows together; a new"
+        f" table takes {WARM_WRITE_UNITS_MIN:,}; set by UpdateTable on NAME-identities"
+    )
+    return [Advice("warm throughput of identities", None, found.warm_units, why)]
 
 
 def _writers(facts: Measurements, plan: Plan) -> Advice:
@@ -286,7 +298,8 @@ def _quotas(facts: Measurements, plan: Plan | None) -> list[Advice]:
         found.append(Advice("Service Quotas: tables", quota, ceil(tables / TABLES_NEAR), why))
     if plan:
         limit = int(facts.table_units_quota or TABLE_UNITS_QUOTA)
-        units = ceil(max(plan.table_units, plan.warm_units))
+        ids = plan.identities.units if plan.identities else 0
+        units = ceil(max(plan.table_units, plan.warm_units, ids))
         if units > limit:
             known = "" if facts.table_units_quota else " (the default)"
             why = f"a table needs {units:,}, over the quota{known}: ask Service Quotas for more"

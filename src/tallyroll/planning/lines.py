@@ -19,6 +19,7 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning import prices
+from tallyroll.planning.identities import IdentityLoad
 from tallyroll.planning.plan import (
     BATCH_SIZE,
     BATCH_WINDOW_SECONDS,
@@ -30,6 +31,7 @@ from tallyroll.planning.plan import (
 from tallyroll.planning.reads import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
+from tallyroll.write_units import IDENTITY_UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ def lines_of(plan: Plan) -> list[PlanLine]:
     return [
         *_unit_lines(plan),
         *_table_lines(plan),
+        *(_identity_lines(plan, plan.identities) if plan.identities else ()),
         *_writer_lines(plan),
         *(_reading_lines(plan) if plan.load.reads_per_second else ()),
         *_storage_lines(plan),
@@ -138,6 +141,42 @@ def _table_lines(plan: Plan) -> list[PlanLine]:
             ""
             if not plan.warm_units
             else f"charged for each table, so for each window; {prices.WARM_ASSUMED}",
+        ),
+    ]
+
+
+def _identity_lines(plan: Plan, found: IdentityLoad) -> list[PlanLine]:
+    load, most = plan.load, TABLE_UNITS_QUOTA
+    extra = found.warm_units - WARM_WRITE_UNITS_MIN
+    once = f"{extra:,} units above a new table's x ${prices.WARM_WRITE_UNIT:g}"
+    return [
+        PlanLine(
+            "write units of an event's id",
+            round(found.each, 4),
+            f"{IDENTITY_UNITS} / {load.events_each:g} events, beside those of its record",
+            "Transactions: two units per KB of each item",
+        ),
+        PlanLine(
+            "write units of ids a second",
+            ceil(found.units),
+            f"{load.messages_per_second:,.0f} messages x {IDENTITY_UNITS}, of all windows together",
+            "Quotas: table throughput",
+            f"over the default quota of {most:,}, which is {most // IDENTITY_UNITS:,} messages a"
+            " second of all windows together: ask for more, or pack events"
+            if max(found.units, found.warm_units) > most
+            else "",
+        ),
+        PlanLine(
+            "warm throughput of identities",
+            found.warm_units,
+            f"{ceil(found.units):,} units and headroom, in whole partitions"
+            if found.warm_units
+            else f"0: {ceil(found.units):,} units fit into a new table's {WARM_WRITE_UNITS_MIN:,}",
+            f"Warm throughput: {WARM_WRITE_UNITS_MIN:,} writes for a new on-demand table",
+            f"set by UpdateTable on NAME-identities, and charged once: {once} ="
+            f" ${extra * prices.WARM_WRITE_UNIT:,.2f}; {prices.WARM_ASSUMED}"
+            if found.warm_units
+            else "",
         ),
     ]
 

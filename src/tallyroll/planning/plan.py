@@ -16,6 +16,7 @@ from tallyroll.limits import (
     WARM_UNITS_MAX,
     WARM_WRITE_UNITS_MIN,
 )
+from tallyroll.planning.identities import IdentityLoad, identities_of
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
 from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
@@ -71,6 +72,11 @@ class Plan:
         return self.load.messages_per_second * held
 
     @property
+    def identities(self) -> IdentityLoad | None:
+        """What ids take that stay taken beyond their windows; None if none do."""
+        return identities_of(self.load, self.settings)
+
+    @property
     def reading(self) -> ReadLoad:
         """What the reads of counts take."""
         return reading_of(self.load)
@@ -104,6 +110,8 @@ class Plan:
             "tallyroll:max_concurrency": self.writers.needed,
             "tallyroll:warm_units": self.warm_units,
         }
+        if self.settings.remembers_ids:
+            context["tallyroll:identity"] = str(self.settings.identity)
         if hot := self.hot_shards():
             context["tallyroll:hot_shards"] = hot
         else:
@@ -134,7 +142,7 @@ def planned(load: PeakLoad, settings: Settings | None = None) -> Plan:
     """The plan of a load. Raises UsageError for a load that no pipeline takes."""
     settings = settings or Settings()
     settings.check_tables_fit()
-    batch = batch_writes(load, messages=_batch_messages(load))
+    batch = batch_writes(load, messages=_batch_messages(load), with_ids=settings.remembers_ids)
     writes = batch.per_event
     shards = sustained_shards(record_units=load.hottest_per_second * writes.record)
     if shards > SHARDS_MAX:

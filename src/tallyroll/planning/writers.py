@@ -23,7 +23,8 @@ RECORD_ENVELOPE_BYTES = 1_000  # assumed: of a message in Lambda's event, beside
 class Sustained:
     """What so many writers count while messages wait, so that every batch is full.
 
-    `messages` are those of one batch; `busy` is how many of the writers SQS keeps busy.
+    `messages` are those of one batch; `busy` is how many of the writers SQS keeps busy. The units
+    are those of the window's table.
     """
 
     messages: int
@@ -52,7 +53,7 @@ def sustained(load: PeakLoad, *, writers: int, batch_size: int, settings: Settin
     """
     fits = int(INVOCATION_BYTES_MAX // (load.message_bytes + RECORD_ENVELOPE_BYTES))
     messages = max(1, min(batch_size, fits))
-    batch = batch_writes(load, messages=messages)
+    batch = batch_writes(load, messages=messages, with_ids=settings.remembers_ids)
     seconds = batch_seconds(batch, at_once=settings.transactions_at_once)
     busy = min(writers, IN_FLIGHT_MAX / messages)
     rate = busy * messages / seconds

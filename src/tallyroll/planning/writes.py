@@ -1,8 +1,9 @@
 """What the writer's transactions take, by formulas instead of requests.
 
-The writer sorts a batch's records by key, and fills one transaction after the other: a record, and
-for each new key an addition to its tally, beside the check of a gate. What each of them takes,
-`tallyroll.write_units` says. A test compares the formulas with the writer's own requests.
+The writer sorts a batch's records by key, and fills one transaction after the other: a record, its
+id if that stays taken beyond the window, and for each new key an addition to its tally, beside the
+check of a gate. What each of them takes, `tallyroll.write_units` says. A test compares the formulas
+with the writer's own requests.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, expm1, log1p
 
 from tallyroll.limits import ACTION_UNITS, TRANSACTION_BYTES_PLANNED
+from tallyroll.planning.identities import ITEM_BYTES
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.shards import KeyWrites
 from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
@@ -27,7 +29,7 @@ DAY_UNITS, MONTH_UNITS = ACTION_UNITS * DAY_ITEMS, ACTION_UNITS * MONTH_ITEMS  #
 class BatchWrites:
     """One batch of a writer: its records, their transactions, and the additions to tallies.
 
-    `record_units` are the write units of one record.
+    `record_units` are the write units of one record, in the window's table.
     """
 
     records: int
@@ -38,21 +40,24 @@ class BatchWrites:
 
     @property
     def per_event(self) -> KeyWrites:
-        """The write units of one event."""
+        """The write units of one event, in the window's table."""
         events = self.records * self.events_each
         shared = shared_units(self.tallies, self.transactions)
         return KeyWrites(self.record_units / self.events_each, shared / events)
 
 
-def batch_writes(load: PeakLoad, *, messages: int) -> BatchWrites:
-    """The writes for so many messages of a load in one batch."""
+def batch_writes(load: PeakLoad, *, messages: int, with_ids: bool = False) -> BatchWrites:
+    """The writes for so many messages of a load in one batch, `with_ids` beside their records if
+    these stay taken beyond the window.
+    """
     distinct = distinct_keys(load, messages)
-    fits = int(TRANSACTION_BYTES_PLANNED // (load.item_bytes + ELEMENT_BYTES_MAX))
-    elements = max(2, min(ELEMENTS_MAX, fits))
+    each = 1 + with_ids  # elements of a record
+    size = load.item_bytes + with_ids * ITEM_BYTES + each * ELEMENT_BYTES_MAX
+    elements = max(1 + each, min(ELEMENTS_MAX, int(TRANSACTION_BYTES_PLANNED // size) * each))
     # Where a transaction ends, its last key goes on in the next with this chance, and so has one
     # more tally.
     goes_on = 1 - distinct / messages
-    transactions = max(1, ceil((messages + distinct - goes_on) / (elements - goes_on)))
+    transactions = max(1, ceil((each * messages + distinct - goes_on) / (elements - goes_on)))
     tallies = distinct + (transactions - 1) * goes_on
     units = record_units(load.item_bytes)
     return BatchWrites(messages, transactions, tallies, units, load.events_each)

@@ -26,6 +26,8 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 
 LIMIT_UNKNOWN = "other"
+LIMIT_OF_IDENTITIES = "identities"
+"""Any limit of the table of identities: it says nothing of the keys that were written."""
 
 
 class Answer(StrEnum):

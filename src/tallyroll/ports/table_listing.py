@@ -43,6 +43,11 @@ class TableListing(Protocol):
     def recovery(self, card: TableCard) -> bool | None:
         """Whether point-in-time recovery is on; None if the store has none. Raises Missing."""
 
+    def expires_by(self, card: TableCard) -> str | None:
+        """The attribute with the time (s) at which the store deletes an item; "" if it deletes
+        none, None if the store has no such thing. Raises Missing.
+        """
+
     def protect(self, table: str) -> None:
         """Switch deletion protection on. Raises Missing; Throttled while the table changes."""
 

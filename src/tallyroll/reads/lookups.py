@@ -6,16 +6,16 @@ and a read raises Archived.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.ids import uuid7_time
+from tallyroll.model.ids import IdentityItem, names_in, uuid7_time
 from tallyroll.model.records import Record, RecordPage
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored, whole
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
@@ -74,28 +74,85 @@ def deadline_of(now: int, time_left_ms: int) -> int:
 
 
 class Lookups:
-    """Reads windows. Use one per process, since it caches specs."""
+    """Reads windows. Use one per process, since it caches specs.
 
-    def __init__(self, store: Store, catalog: Catalog, totals: Totals, effects: Effects) -> None:
+    `scope` is that within which an id counts once: beyond a window, it tells where an event is.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        totals: Totals,
+        effects: Effects,
+        scope: IdentityScope = IdentityScope.WINDOW,
+    ) -> None:
         self._store = store
         self._catalog = catalog
         self._totals = totals
         self._effects = effects
+        self._scope = scope
         self._specs = CachedSpecs(catalog)
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in `window` or the window of `ts` (ms).
 
-        Without both, the id must be a UUIDv7, whose time gives the window. A packed event has the
-        id `{packet id}:{index}`, unless a record has exactly this id. Raises UsageError if no
+        Without both, the window follows from where the id is taken, if ids count once beyond their
+        windows; otherwise the id must be a UUIDv7, whose time gives the window. A packed event has
+        the id `{packet id}:{index}`, unless a record has exactly this id. Raises UsageError if no
         window follows, Absent, Archived and StoreError.
         """
+        if window is None and ts is None and self._scope is not IdentityScope.WINDOW:
+            if taken := self._taken(key, event_id):
+                return self._event_taken(key, event_id, taken)
+            if uuid7_time(event_id) is None:
+                raise Absent(
+                    f"id {event_id!r} of key {key!r} is not taken: no event with it counted under"
+                    " the present rule of identity, or it is forgotten; an id made from a"
+                    " message's, or one of an earlier rule, is found by the event's ts or window"
+                )
         chosen = window or self._window_at(event_id, ts)
         what, state = self._read(chosen, lambda spec: self._event(spec, key, event_id))
         if what is None:
             guess = "" if window or ts is not None else ", that of the time in its id"
             raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
         return FoundEvent(key, chosen, state.status, what)
+
+    def _taken(self, key: str, event_id: str) -> list[IdentityItem]:
+        """The identity of the id, and that of the packet whose event it may name."""
+        calendar = self._catalog.calendar()
+        if calendar is None:
+            return []
+        packed = packed_id(event_id)
+        names = [
+            name
+            for each in (event_id, *(packed or ())[:1])
+            for name in names_in(self._scope, calendar.genesis, (key,), each)
+        ]
+        found = self._store.identities(names)
+        return [found[name] for name in names if name in found]
+
+    def _event_taken(self, key: str, event_id: str, taken: Sequence[IdentityItem]) -> FoundEvent:
+        """The event in one of the windows where its id, or its packet's, is taken.
+
+        In the scope of the pipeline it may be there under other keys only.
+        """
+        archived = None
+        for identity in taken:
+            try:
+                what, state = self._read(
+                    identity.window, lambda spec: self._event(spec, key, event_id)
+                )
+            except Archived as error:
+                archived = archived or error
+                continue
+            if what is not None:
+                return FoundEvent(key, identity.window, state.status, what)
+        if archived:
+            raise archived
+        last = taken[-1]
+        others = "" if last.key == key else f": there its id is taken under key {last.key!r}"
+        raise Absent(f"there is no event {event_id!r} of key {key!r} in {last.window}{others}")
 
     def _window_at(self, event_id: str, ts: int | None) -> WindowId:
         instant = uuid7_time(event_id) if ts is None else ts

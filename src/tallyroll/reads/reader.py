@@ -12,7 +12,7 @@ from itertools import chain
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
@@ -43,7 +43,7 @@ class Reader(Lookups):
     def __init__(
         self, settings: Settings, store: Store, catalog: Catalog, totals: Totals, effects: Effects
     ) -> None:
-        super().__init__(store, catalog, totals, effects)
+        super().__init__(store, catalog, totals, effects, IdentityScope(settings.identity))
         self._settings = settings
         self._counts: dict[Asked, Count] = {}
 

@@ -213,9 +213,14 @@ class CommonSettings(Described):
         return self.keyspace or of_name
 
     @property
+    def remembers_ids(self) -> bool:
+        """Whether the ids of new windows stay taken beyond these."""
+        return self.identity != IdentityScope.WINDOW
+
+    @property
     def has_identities(self) -> bool:
         """Whether the pipeline has a table of identities."""
-        return self.keep_identities or self.identity != IdentityScope.WINDOW
+        return self.keep_identities or self.remembers_ids
 
     def check_store(self, *, transactional: bool) -> None:
         """Raise `error` for what a store without transactions cannot do: count an event under

@@ -47,5 +47,25 @@ def test_the_estimate_is_near_to_what_the_writer_would_plan(keys: int, span_ms: 
     assert savings.packed.each == pytest.approx(computed(bodies), rel=0.15)
 
 
+@pytest.mark.parametrize("keys", [1, 20, EVENTS])
+def test_ids_that_stay_taken_are_written_too(keys: int) -> None:
+    spec = freeze(
+        Window("20261120T080000Z", "", START_MS, START_MS + HOUR_MS), Settings(identity="key")
+    )
+    savings = Savings.estimated(with_ids=True)
+    alone = []
+    for number, event in enumerate(events(keys)):
+        savings.alone.add(START_MS, event.key, 0)
+        alone.append(event_body(Event(event.key, f"id-{number}", event.ts, event.amount, None)))
+    bodies = packets(events(keys))
+    for body in bodies:
+        packet = decode(body)
+        assert isinstance(packet, Packet)
+        savings.add_packet(START_MS, packet.key, body, len(packet.entries))
+    assert savings.alone.each == pytest.approx(store_cost(spec, alone).total / EVENTS, rel=0.05)
+    assert savings.packed.each == pytest.approx(store_cost(spec, bodies).total / EVENTS, rel=0.15)
+    assert savings.alone.each > 4
+
+
 def test_nothing_costs_nothing() -> None:
     assert Savings().packed.each == 0

@@ -179,6 +179,24 @@ def test_the_keys_that_were_too_hot(outcome: Outcome, hot: list[str]) -> None:
     assert [*done.throttled_keys] == [(WINDOW, key) for key in hot]
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Verdict.THROTTLED, limit=Limit.IDENTITIES),
+        Outcome(Verdict.CANCELLED, (Element(Answer.THROTTLED, limit=Limit.IDENTITIES),), (FINE,)),
+    ],
+    ids=["the request", "an identity"],
+)
+def test_a_key_is_not_hot_whose_identities_were_throttled(outcome: Outcome) -> None:
+    pipeline = opened()
+    pipeline.store.script = [outcome]
+    done = carried_out(pipeline, record_with("a"))
+    assert kinds(done) == {"a": Disposition.COUNTED}
+    assert done.throttled == {"identities": 1}
+    assert done.throttled_keys == {}
+    assert len(pipeline.effects.slept) == 1
+
+
 def test_one_request_that_was_throttled_at_several_elements_is_one() -> None:
     pipeline = opened()
     elements = (Element(Answer.THROTTLED, limit=Limit.TABLE),) * 2

@@ -138,6 +138,9 @@ class FakeTables:
     def recovery(self, card: TableCard) -> bool | None:
         return None
 
+    def expires_by(self, card: TableCard) -> str | None:
+        return None
+
     def protect(self, table: str) -> None:
         """Nothing is protected here."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.memory import MemoryListing
 from tallyroll.errors import Missing, Refused
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.alarm_checks import ASKED
@@ -25,9 +26,10 @@ from tallyroll.ports.stack import (
     Subscription,
 )
 from tallyroll.ports.table_listing import TableCard
+from tallyroll.resources import declare
 from tests.docs.commands import check, of_sentences
-from tests.harness.doctoring import FakeStack, case_of, grown, listing_of, states
-from tests.harness.pipeline import Pipeline
+from tests.harness.doctoring import CLEAN, FakeStack, case_of, grown, listing_of, states
+from tests.harness.pipeline import HOUR, NOW, Pipeline, StillEffects
 
 QUEUE, LETTERS = "https://sqs/1/tallyroll-events", "https://sqs/1/tallyroll-dead-letters"
 ARN = "arn:aws:sqs:us-east-1:1:tallyroll-events"
@@ -274,6 +276,32 @@ def test_throttles(pipeline: Pipeline) -> None:
     long = whole(throttles={"tallyroll-catalog": [(at, 2) for at in range(5)]})
     sign = only(looked(pipeline, long), "throttles")
     assert sign.text.startswith("tallyroll-catalog: 10 requests")
+
+
+def test_the_table_of_identities() -> None:
+    """Its throttles, its policy and the rights to it are looked at, if it is declared."""
+    pipeline = grown(2, Pipeline(replace(CLEAN, identity="key"), StillEffects(NOW - 2 * HOUR)))
+    table, tables = "tallyroll-identities", "arn:aws:dynamodb:us-east-1:1:table/"
+
+    class Listing(MemoryListing):
+        def card(self, table: str) -> TableCard | None:
+            found = super().card(table)
+            return replace(found, arn=f"{tables}{table}") if found else None
+
+    listing = Listing(pipeline.store, declare(pipeline.settings).permanent)
+    assert {each.level for each in looked(pipeline, whole(), tables=listing).values()} == {Level.OK}
+    busy = whole(throttles={table: [(at, 2) for at in range(5)]})
+    sign = only(looked(pipeline, busy, tables=listing), "throttles")
+    assert sign.text.startswith(f"{table}: 10 requests")
+    barred = whole(policies={f"{tables}{table}": policy(Action="dynamodb:PutItem")})
+    sign = only(looked(pipeline, barred, tables=listing), "policies")
+    assert sign.text == f"{table}: its policy denies dynamodb:PutItem"
+    rights = looked(pipeline, whole(), tables=listing, rights=Rights("dynamodb:BatchGetItem"))
+    denied = [one.text for one in rights["roles"].bad if f"on {tables}{table}" in one.text]
+    assert [text.partition(":")[0] for text in denied] == [
+        "tallyroll-writer",
+        "tallyroll-aggregator",
+    ]
 
 
 def test_messages_in_flight_by_the_metric(pipeline: Pipeline) -> None:

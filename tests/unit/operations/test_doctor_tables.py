@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from tallyroll.operations.doctor.checkup import Level
 from tallyroll.ports.table_listing import TableCard, window_of
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
-from tests.harness.doctoring import bad, examined, first, grown, listing_of, only
-from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, hour
+from tests.harness.doctoring import CLEAN, bad, examined, first, grown, listing_of, only, states
+from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT, Pipeline, StillEffects, hour
 
 TABLE = f"tallyroll-{hour(8)}"
 
@@ -255,3 +256,90 @@ def test_the_quota(pipeline: Pipeline) -> None:
         sign.text == f"retention needs {needy.tables_kept} tables, others are 2: over a quota of 40"
     )
     assert examined(pipeline)["quota"].text.endswith("allowed 2,500")
+
+
+# --- the table of identities
+
+
+@pytest.fixture
+def remembering() -> Pipeline:
+    """A pipeline whose ids count once for their key."""
+    made = Pipeline(replace(CLEAN, identity="key"), StillEffects(NOW - 4 * HOUR))
+    pipeline = grown(4, made)
+    for table in pipeline.store.tables():
+        pipeline.store.recover_table(table)
+    assert bad(pipeline) == {}
+    return pipeline
+
+
+IDENTITIES = "tallyroll-identities"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says", "remedy"),
+    [
+        ({"expires_by": ""}, "not deleted by their attribute expires", "AttributeName=expires`"),
+        ({"expires_by": "ttl"}, "not deleted by their attribute expires", "AttributeName=expires`"),
+        ({"point_in_time_recovery": False}, "point-in-time recovery is off", "-continuous-backups"),
+        ({"deletion_protection": False}, "not protected from deletion", "--deletion-protection"),
+        ({"sort_key": "sk"}, "its keys are pk S HASH, sk S RANGE, not pk S HASH", "delete it"),
+    ],
+)
+def test_the_table_of_identities_is_as_declared(
+    remembering: Pipeline, changes: dict[str, Any], says: str, remedy: str
+) -> None:
+    listing = listing_of(remembering)
+    listing.declared_tables[IDENTITIES] = replace(listing.declared_tables[IDENTITIES], **changes)
+    [sign] = examined(remembering, tables=listing)["permanent"].bad
+    assert sign.text.startswith(f"{IDENTITIES}: ")
+    assert says in sign.text
+    assert remedy in sign.remedy
+
+
+def test_a_store_that_tells_nothing_of_expiry_has_no_sign(
+    remembering: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = listing_of(remembering)
+    monkeypatch.setattr(listing, "expires_by", lambda _: None)
+    assert bad(remembering, tables=listing) == {}
+
+
+def test_a_table_of_identities_that_is_gone(remembering: Pipeline) -> None:
+    listing = listing_of(remembering)
+    del listing.declared_tables[IDENTITIES]
+    sign = only(remembering, "permanent", tables=listing)
+    assert sign.text == f"there is no table {IDENTITIES}"
+    assert f"list-backups --table-name {IDENTITIES}" in sign.remedy
+
+
+def test_a_permanent_table_that_is_not_usable(
+    remembering: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = listing_of(remembering)
+    card = listing.card
+
+    def going(table: str) -> TableCard | None:
+        found = card(table)
+        return replace(found, status="DELETING") if found and table == IDENTITIES else found
+
+    monkeypatch.setattr(listing, "card", going)
+    sign = only(remembering, "permanent", tables=listing)
+    assert sign.text == f"{IDENTITIES} is DELETING: nothing is read or written"
+
+
+def test_windows_that_outlive_the_table_of_identities(remembering: Pipeline) -> None:
+    """The option was put back, and windows under the former rule are still there."""
+    back = replace(remembering.settings, identity="window")
+    checks = examined(remembering, settings=back)
+    live = [window for window in states(remembering).values() if not window.sealed]
+    assert 1 < len(checks["identities"].bad) <= len(live)
+    for sign in checks["identities"].bad:
+        assert sign.level is Level.FINDING
+        assert f"in the scope `key`, and the deployment has no table {IDENTITIES}" in sign.text
+        assert "-c tallyroll:keep_identities=true" in sign.remedy
+    kept = examined(remembering, settings=replace(back, keep_identities=True))["identities"]
+    assert kept.level is Level.OK
+    for window, status in states(remembering).items():
+        if not status.sealed:
+            remembering.move(Status.SEALED, window)
+    assert examined(remembering, settings=back)["identities"].level is Level.OK

@@ -108,6 +108,19 @@ def test_permissions() -> None:
         assert found["permissions"].level is Level.UNCHECKED
 
 
+def test_the_table_of_identities() -> None:
+    """It may be there already, and operators and CloudFormation need some calls of it."""
+    there = only(looked(tables=["tallyroll-identities"], identity="key"), "names", Level.FINDING)
+    assert there.text == ("there is a table tallyroll-identities already: the deployment will fail")
+    assert looked(tables=["tallyroll-identities"])["names"].level is Level.OK
+    with pytest.raises(UsageError, match=r"^tallyroll:identity key: windows in Keyspaces have no"):
+        wish_of({"tallyroll:identity": "key", "tallyroll:store": "keyspaces"}, {})
+    rights = FakeRights()
+    looked(rights=rights, identity="key")
+    [ours] = [arn for arn in rights.asked if arn.endswith("table/tallyroll-identities")]
+    assert rights.asked[ours] == ("dynamodb:BatchGetItem", "dynamodb:DescribeTable")
+
+
 def test_names_that_are_taken() -> None:
     account = FakeAccount(
         stack="DELETE_FAILED",

@@ -69,6 +69,14 @@ def test_every_window_is_carried_to_its_end() -> None:
     assert bad(pipeline, deep=True).keys() == {"roller"}
 
 
+def test_a_window_that_was_never_opened_has_the_pipelines_rule_of_ids() -> None:
+    pipeline = opened(replace(SMALL, identity="key"))
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    teardown(pipeline).run(DAY, ignore)
+    assert pipeline.spec(hour(10)).genesis == calendar.genesis == pipeline.spec().genesis
+
+
 def test_windows_that_were_never_opened() -> None:
     """Also those whose table is not made yet."""
     pipeline = Pipeline(SMALL, StillEffects(NOW))

@@ -177,6 +177,22 @@ def test_the_quota_of_a_tables_write_units() -> None:
     assert line not in changed(**big, table_units_quota=1e6)
 
 
+def test_the_throughput_of_the_table_of_identities() -> None:
+    once = Settings(identity="pipeline")
+    name, quota = "warm throughput of identities", "Service Quotas: write units of a table"
+    assert name not in advice(found(settings=once))
+    busy = found(settings=once, peak_per_second=6_000.0, keys=10_000)
+    line = advice(busy)[name]
+    assert (line.now, line.planned) == (None, 15_000)
+    assert "12,000 write units a second at the peak, of all windows together" in line.why
+    assert name not in advice(found(peak_per_second=6_000.0, keys=10_000))
+    packed = {"peak_per_second": 400_000.0, "keys": 10_000, "packed_share": 1.0}
+    packed |= {"packet_events": 10.0, "packet_event_bytes": 10.0}
+    full = found(settings=once, **packed, table_units_quota=79_000.0)
+    assert full.plan
+    assert quota in advice(full)
+
+
 def test_writers_that_did_not_start() -> None:
     result = found(writers_throttled=3.0, functions_quota=10.0)
     line = advice(result)["Service Quotas: functions at once"]

@@ -211,11 +211,21 @@ def cancellation_reasons(error: StoreError) -> list[Mapping[str, Any]]:
 
 def limit_of(error: StoreError) -> Limit:
     """The limit that a throttled request exceeded."""
+    names = [reason.get("reason", "") for reason in _throttling_reasons(error)]
+    return limit_named(names[0] if names else error.code or "")
+
+
+def throttled_tables(error: StoreError) -> set[str]:
+    """The tables whose limits a throttled request exceeded, as far as DynamoDB names them."""
+    arns = (reason.get("resource", "") for reason in _throttling_reasons(error))
+    return {arn.rpartition(":table/")[2] for arn in arns}
+
+
+def _throttling_reasons(error: StoreError) -> list[Mapping[str, str]]:
+    """Source: DynamoDB API Reference, ThrottlingReason."""
     response = response_of(error)
     # The spelling depends on the exception.
-    reasons = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
-    names = [reason.get("reason", "") for reason in reasons]
-    return limit_named(names[0] if names else error.code or "")
+    return list(response.get("ThrottlingReasons") or response.get("throttlingReasons") or ())
 
 
 def limit_named(reason: str) -> Limit:

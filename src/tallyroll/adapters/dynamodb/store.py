@@ -45,9 +45,10 @@ from tallyroll.adapters.dynamodb.requests import (
     in_dynamodb,
     limit_named,
     limit_of,
+    throttled_tables,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
-from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
+from tallyroll.adapters.dynamodb.throughput import METERING, Limit, costs_by_key
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount
@@ -106,6 +107,8 @@ class DynamoStore(DynamoTables):
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
             outcome = _outcome(error, len(records) + len(beside), len(increments))
+            if identities and self._identities in throttled_tables(error):
+                outcome = replace(outcome, limit=Limit.IDENTITIES)
             return _by_record(outcome, records, beside) if beside else outcome
         return Outcome(Verdict.COMMITTED)
 
@@ -287,12 +290,21 @@ def _by_record(
     if outcome.verdict is not Verdict.CANCELLED:
         return outcome
     answers = list(outcome.records[: len(records)])
-    found = dict(zip(beside, outcome.records[len(records) :], strict=True))
+    found = dict(map(_of_beside, beside, outcome.records[len(records) :]))
     for at, record in enumerate(records):
         for each in (*record.attachments, *record.identities):
             if answers[at].answer is Answer.FINE:
                 answers[at] = found[each]
     return replace(outcome, records=tuple(answers))
+
+
+def _of_beside(
+    item: Chunk | Mark | IdentityItem, answer: Element
+) -> tuple[Chunk | Mark | IdentityItem, Element]:
+    """An item beside records with its answer. A throttled identity names its own table."""
+    if answer.answer is Answer.THROTTLED and isinstance(item, IdentityItem):
+        answer = replace(answer, limit=Limit.IDENTITIES)
+    return item, answer
 
 
 def _outcome(error: StoreError, records: int, increments: int) -> Outcome:

@@ -21,7 +21,7 @@ from tallyroll.limits import (
 )
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
-from tallyroll.ports.store import Metering
+from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Metering
 from tallyroll.settings import Settings
 from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
 
@@ -36,6 +36,7 @@ class Limit(StrEnum):
     PROVISIONED = "provisioned"  # a table's provisioned capacity
     ON_DEMAND_MAX = "on-demand-max"  # the configured maximum of an on-demand table
     ACCOUNT = "account"  # the account's quota
+    IDENTITIES = LIMIT_OF_IDENTITIES  # any of these, of the table of identities
     OTHER = "other"
 
 

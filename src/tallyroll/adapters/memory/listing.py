@@ -10,7 +10,8 @@ from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.table_listing import TableCard
 from tallyroll.resources import TableDeclaration
 
-_KEYS = ("pk S HASH", "sk S RANGE")
+_HASH = ("pk S HASH",)
+_KEYS = (*_HASH, "sk S RANGE")
 
 
 class MemoryListing:
@@ -27,7 +28,8 @@ class MemoryListing:
 
     def card(self, table: str) -> TableCard | None:
         if declared := self.declared_tables.get(table):
-            return TableCard(table, "ACTIVE", declared.deletion_protection, _KEYS, 0, 0)
+            keys = _KEYS if declared.sort_key else _HASH
+            return TableCard(table, "ACTIVE", declared.deletion_protection, keys, 0, 0)
         facts = self._store.describe_table(table) if store_of(table) == DYNAMODB else None
         if facts is None:
             return None
@@ -50,6 +52,10 @@ class MemoryListing:
         if declared := self.declared_tables.get(card.name):
             return declared.point_in_time_recovery
         return self._store.table(card.name).recoverable
+
+    def expires_by(self, card: TableCard) -> str | None:
+        declared = self.declared_tables.get(card.name)
+        return declared.expires_by if declared else ""
 
     def protect(self, table: str) -> None:
         self._store.table(table).protected = True

@@ -12,7 +12,7 @@ from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
 from tallyroll.operations.restore import check_table
-from tallyroll.resources import declare
+from tallyroll.resources import declare, identities_table
 
 
 def restore(
@@ -39,7 +39,9 @@ def restore(
     """
     access, screen = ArchiveAccess(run, source), run.screen
     resources = declare(access.settings)
-    check_table(table, (resources.catalog.name, resources.totals.name))
+    check_table(
+        table, [*(each.name for each in resources.permanent), identities_table(resources.name)]
+    )
     found = access.named(archive)
     if native:
         return _restore_natively(table, found, access)

@@ -15,6 +15,7 @@ from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import UsageError
+from tallyroll.model.specs import IdentityScope
 from tallyroll.model.windows import iso
 from tallyroll.planning import prices
 from tallyroll.planning.alternatives import cheaper, explained
@@ -115,6 +116,7 @@ def plan(
     of: LoadOptions = NO_LOAD,
     window: Annotated[int | None, DURATION] = None,
     retention: Annotated[int | None, DURATION] = None,
+    identity: Annotated[IdentityScope | None, Parameter(metavar="SCOPE")] = None,
     keys: Annotated[str | None, Parameter(metavar="FILE")] = None,
     by: Annotated[str | None, Parameter(metavar="FIELD")] = None,
     sort: Annotated[str | None, Parameter(metavar="FIELD")] = None,
@@ -125,8 +127,7 @@ def plan(
 
     How many shards, partitions and writers a load needs, whether its tables need
     warm throughput, and what a month costs, line by line. Each number has its
-    formula and its source. No AWS account is needed and nothing is called, but
-    with --from-deployment.
+    formula and its source. AWS is called with --from-deployment alone.
 
     The load is that of a FILE of events (JSON Lines, as `tallyroll send` takes it)
     at its busiest second, or that of --rate and --hottest. With --keys it scores
@@ -146,23 +147,24 @@ def plan(
     :param from_deployment: measure the running pipeline, and say what to change
     :param window: length of the windows (1h by default)
     :param retention: how long a sealed window's table is kept (3d by default)
+    :param identity: within what an id counts once: window (the default), key or pipeline
     :param keys: score a partition key of the items in this FILE of JSON Lines
     :param by: the field that is to be the partition key, with --keys
     :param sort: the field that is to be the sort key, with --keys
     :param context: print the CDK context that deploys it; with --from-deployment, what to change
     """
     if from_deployment:
-        given = {file, window, retention, keys, by, sort} != {None}
+        given = {file, window, retention, identity, keys, by, sort} != {None}
         if given or replace(of, reads=0.0, staleness=1_000) != NO_LOAD:
             raise UsageError("--from-deployment measures the load: give only --reads, --staleness")
         return _from_deployment(of, run, context=context)
     if keys is not None or by is not None:
-        if context or {file, window, retention} != {None} or of != NO_LOAD:
+        if context or {file, window, retention, identity} != {None} or of != NO_LOAD:
             raise UsageError("--keys scores a partition key: give only --by and --sort with it")
         return _score(keys, by, sort, run.screen)
     if sort is not None:
         raise UsageError("--sort: give --keys FILE and --by FIELD with it")
-    settings = _settings(window, retention)
+    settings = _settings(window, retention, identity or IdentityScope.WINDOW)
     if file is None:
         with _options_named(of.names):
             made, bad = planned(of.load(), settings), 0
@@ -178,8 +180,8 @@ def plan(
     return DONE_IN_PART if bad else DONE
 
 
-def _settings(window: int | None, retention: int | None) -> Settings:
-    settings = Settings()
+def _settings(window: int | None, retention: int | None, identity: IdentityScope) -> Settings:
+    settings = Settings(identity=identity)
     if window is not None and window % 1000:
         raise UsageError(f"--window {window}ms: windows have whole seconds")
     if window is not None:

@@ -248,11 +248,15 @@ def policies(case: Checkup) -> Iterator[Sign]:
         if there is not None and url:
             looked += 1
             yield from _of_queue(stack.queue_rules(url), url, actions, theirs)
-    for name in (case.resources.catalog.name, case.resources.totals.name, *_live_tables(case)):
+    for name in (*_permanent(case), *_live_tables(case)):
         if table := case.tables.card(name):
             looked += 1
             yield from _of_table(name, table.arn, stack.table_policy(table.arn), theirs)
     yield fine(f"policies of queues and tables that deny the functions nothing: {looked:,}")
+
+
+def _permanent(case: Checkup) -> list[str]:
+    return [declared.name for declared in case.resources.permanent]
 
 
 def _live_tables(case: Checkup) -> list[str]:
@@ -324,14 +328,14 @@ def _of_role(
 
 
 def throttles(case: Checkup) -> Iterator[Sign]:
-    """Catalog and totals are not throttled for long; writers report throttles of window tables."""
+    """Permanent tables are not throttled for long; writers report throttles of window tables."""
     stack = case.stack
     if stack is None:
         yield fine("no metrics are known")
         return
     since = case.effects.now() - THROTTLED_BACK_MS
     minutes = THROTTLED_BACK_MS // MINUTE_MS
-    for table in (case.resources.catalog.name, case.resources.totals.name):
+    for table in _permanent(case):
         found = [number for _, number in stack.throttled(table, since) if number]
         if found:
             sign = finding if len(found) >= health.THROTTLED_MINUTES else warning
@@ -345,4 +349,4 @@ def throttles(case: Checkup) -> Iterator[Sign]:
                 f" `aws dynamodb update-table --table-name {table} --warm-throughput"
                 ' \'{"ReadUnitsPerSecond": 24000, "WriteUnitsPerSecond": 8000}\'`',
             )
-    yield fine(f"catalog and totals were not throttled within {minutes} minutes")
+    yield fine(f"permanent tables were not throttled within {minutes} minutes")

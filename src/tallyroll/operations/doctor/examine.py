@@ -40,6 +40,7 @@ EXAMINATIONS: dict[str, Examination] = {
     "stuck": _founded(window_checks.stuck),
     "gaps": _founded(window_checks.gaps),
     "live-pointer": _founded(window_checks.live_pointer),
+    "identities": _founded(window_checks.identities),
     "permanent": table_checks.permanent,
     "tables": _founded(table_checks.tables),
     "stray-tables": table_checks.stray_tables,

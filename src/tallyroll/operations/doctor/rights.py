@@ -17,16 +17,23 @@ NEWEST = "dropper"
 """The function that deployments of older releases lack, with its schedule."""
 
 WINDOWS, CATALOG, TOTALS = "windows", "catalog", "totals"
+IDENTITIES = "identities"
 QUEUE, DEAD_LETTERS, ARCHIVES, BUCKET = "queue", "dead letters", "archives", "bucket"
 _READS = ("dynamodb:BatchGetItem", "dynamodb:Query")
 RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "writer": {
         WINDOWS: ("dynamodb:BatchGetItem", "dynamodb:ConditionCheckItem", "dynamodb:GetItem"),
         CATALOG: ("dynamodb:BatchGetItem", "dynamodb:GetItem"),
+        IDENTITIES: ("dynamodb:BatchGetItem",),
         QUEUE: ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage"),
         DEAD_LETTERS: ("sqs:SendMessage",),
     },
-    "aggregator": {WINDOWS: _READS, CATALOG: _READS, TOTALS: _READS},
+    "aggregator": {
+        WINDOWS: _READS,
+        CATALOG: _READS,
+        TOTALS: _READS,
+        IDENTITIES: ("dynamodb:BatchGetItem",),
+    },
     "roller": {
         WINDOWS: ("dynamodb:CreateTable", "dynamodb:PutItem", "dynamodb:Query"),
         CATALOG: ("dynamodb:PutItem", "dynamodb:Query"),
@@ -69,6 +76,8 @@ def _arns(case: Checkup) -> dict[str, str]:
         tables, _, _ = card.arn.rpartition("/")
         arns[CATALOG] = card.arn
         arns[TOTALS] = f"{tables}/{names.totals.name}"
+        if names.identities:
+            arns[IDENTITIES] = f"{tables}/{names.identities.name}"
         # Any window's table: the policies name the pattern of window ids.
         arns[WINDOWS] = f"{tables}/{names.windows.name}20000101T000000Z"
         partition = card.arn.split(":")[1]

@@ -33,20 +33,23 @@ _RESTORE = (
     " restore-table-from-backup --target-table-name {table} --backup-arn ARN`."
 )
 DELETING, INACCESSIBLE = "DELETING", "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
+_USABLE = ("ACTIVE", "UPDATING")
 _OWN_KEY = "DynamoDB's own key"
 _MAY_BE_DROPPED = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 
 
 def permanent(case: Checkup) -> Iterator[Sign]:
     """The permanent tables are as declared."""
-    for declared in (case.resources.catalog, case.resources.totals):
+    for declared in case.resources.permanent:
         card = case.tables.card(declared.name)
         if card is None:
             remedy = f"Deleted by hand? {_RESTORE.format(table=declared.name)}"
             yield finding(f"there is no table {declared.name}", remedy)
         else:
             yield from _as_declared(case, card, declared, None)
-    yield fine(f"{case.resources.catalog.name} and {case.resources.totals.name} are as declared")
+            yield from _expiring(case, card, declared)
+    names = [declared.name for declared in case.resources.permanent]
+    yield fine(f"{', '.join(names[:-1])} and {names[-1]} are as declared")
 
 
 def tables(case: Checkup) -> Iterator[Sign]:
@@ -92,8 +95,9 @@ def why_creating(window: Window, tables: TableListing, declared: TableDeclaratio
     return f"there is no table {name} yet: does the roller run? Its log says what stops it"
 
 
-def _keys(declared: TableDeclaration) -> tuple[str, str]:
-    return f"{declared.partition_key} S HASH", f"{declared.sort_key} S RANGE"
+def _keys(declared: TableDeclaration) -> tuple[str, ...]:
+    sort = (f"{declared.sort_key} S RANGE",) if declared.sort_key else ()
+    return (f"{declared.partition_key} S HASH", *sort)
 
 
 def _foreign_sign(card: TableCard, why: str, window: Window) -> Sign:
@@ -156,6 +160,12 @@ def _as_declared(
         )
         return
     yield from _encrypted(card, declared)
+    if window is None and card.status not in (*_USABLE, INACCESSIBLE):
+        yield finding(
+            f"{name} is {card.status}: nothing is read or written",
+            f"`aws dynamodb describe-table --table-name {name}` says more."
+            f" If it is being deleted: {_RESTORE.format(table=name)}",
+        )
     if declared.deletion_protection and not card.protected:
         yield finding(
             f"{name}: it is not protected from deletion",
@@ -168,6 +178,19 @@ def _as_declared(
             f"`aws dynamodb update-continuous-backups --table-name {name}"
             " --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true`",
         )
+
+
+def _expiring(case: Checkup, card: TableCard, declared: TableDeclaration) -> Iterator[Sign]:
+    """Its items go by themselves once their time is past."""
+    wanted = declared.expires_by
+    if not wanted or case.tables.expires_by(card) in (None, wanted):
+        return
+    yield warning(
+        f"{card.name}: its items are not deleted by their attribute {wanted}: ids stay taken for"
+        " ever, and storage grows",
+        f"`aws dynamodb update-time-to-live --table-name {card.name}"
+        f" --time-to-live-specification Enabled=true,AttributeName={wanted}`",
+    )
 
 
 def _encrypted(card: TableCard, declared: TableDeclaration) -> Iterator[Sign]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tallyroll.lifecycle.overdue import late, next_missing, why_not_taking
+from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import iso, window_id
 from tallyroll.operations.doctor.checkup import (
@@ -16,6 +17,7 @@ from tallyroll.operations.doctor.checkup import (
     restoring,
     warning,
 )
+from tallyroll.resources import identities_table
 
 _ROLLER = (
     "Let the roller run: its schedule (`aws scheduler list-schedules`), its log, its permissions"
@@ -168,3 +170,25 @@ def live_pointer(case: Checkup) -> Iterator[Sign]:
             )
     text = f"no regular window that lives starts before {iso(pointer.since)}"
     yield fine(f"{text}; spans of the past with live windows: {len(pointer.opened):,}")
+
+
+def identities(case: Checkup) -> Iterator[Sign]:
+    """Live windows whose ids count once beyond them have the table that remembers these."""
+    live = [window.id for window in case.windows.values() if not window.status.sealed]
+    specs = case.catalog.specs(live)
+    found = [
+        window
+        for window in live
+        if window in specs and specs[window].identity is not IdentityScope.WINDOW
+    ]
+    if case.resources.identities is None:
+        table = identities_table(case.settings.name)
+        for window in found:
+            yield finding_of(
+                window,
+                f"its ids count once in the scope `{specs[window].identity}`, and the deployment"
+                f" has no table {table}: its events wait",
+                "Deploy with `-c tallyroll:keep_identities=true` until no window under that rule"
+                " takes events.",
+            )
+    yield fine(f"windows not sealed whose ids count once beyond them: {len(found):,}")

@@ -218,12 +218,18 @@ def _deploying(of: Preflight) -> dict[str, Sequence[str]]:
 
 def _operating(of: Preflight) -> dict[str, Sequence[str]]:
     who, declared = of.identity, of.resources
+    beside = declared.identities
     here = f"{who.region}:{who.account}"
     tables = f"arn:{who.partition}:dynamodb:{here}:table"
     reads = ("dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query")
     return {
         f"{tables}/{declared.catalog.name}": reads,
         f"{tables}/{declared.totals.name}": reads,
+        **(
+            {f"{tables}/{beside.name}": ("dynamodb:BatchGetItem", "dynamodb:DescribeTable")}
+            if beside
+            else {}
+        ),
         f"{tables}/{declared.windows.name}20000101T000000Z": reads,
         f"arn:{who.partition}:sqs:{here}:{declared.queue.name}": (
             "sqs:GetQueueAttributes",

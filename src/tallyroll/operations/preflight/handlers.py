@@ -251,6 +251,7 @@ IN_VPC: Mapping[str, Calls] = {
         )
     }
 }
+EXPIRING: Mapping[str, Calls] = {"AWS::DynamoDB::Table": {"table": ("dynamodb:UpdateTimeToLive",)}}
 RESERVED: Mapping[str, Calls] = {
     "AWS::Lambda::Function": {
         "function": _of("lambda", "DeleteFunctionConcurrency PutFunctionConcurrency")

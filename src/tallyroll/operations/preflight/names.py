@@ -70,7 +70,7 @@ def _stack(of: Preflight) -> Iterator[Sign]:
 
 
 def _tables(of: Preflight) -> Iterator[Sign]:
-    kept = [of.resources.catalog.name, of.resources.totals.name]
+    kept = [declared.name for declared in of.resources.permanent]
     for table in (name for name in kept if name in of.names):
         yield finding(
             f"there is a table {table} already: the deployment will fail",

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from tallyroll.operations.preflight.handlers import (
     CALLS,
+    EXPIRING,
     IN_VPC,
     KEYED,
     LAYERED,
@@ -70,6 +71,7 @@ BESIDES: Sequence[tuple[Callable[[PlannedDeployment], bool], Mapping[str, Calls]
     (lambda planned: _log_role(planned) != "false" or _canary(planned), MANAGED),
     (_canary, MOVED),
     (_in_keyspaces, LAYERED),
+    (lambda planned: planned.settings.has_identities, EXPIRING),
 )
 
 # Types that only some options bring.

@@ -18,12 +18,13 @@ from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event, message_body
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.sharding import Chance
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_id
 from tallyroll.operations.probe.history import Fact, Identity
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
+from tallyroll.write_units import IDENTITY_UNITS
 
 SENDERS = READERS = 4
 EVENTS_MAX, KEYS_MAX = 100_000, 100
@@ -110,6 +111,7 @@ def planned(
         tuple(_parcels(number, events, names, windows, now, run)) for number in range(SENDERS)
     )
     messages = sum(parcel.times for sender in senders for parcel in sender)
+    with_ids = any(spec.identity is not IdentityScope.WINDOW for spec in windows)
     places = len(names) * (len(windows) * SEALING_UNITS + ROLLUP_UNITS)
     stripes = max(spec.stripes_of(name) for spec in windows for name in names)
     live_now = sum(not each.status.sealed for each in live)
@@ -117,7 +119,7 @@ def planned(
     cost = ProbeCost(
         events,
         messages,
-        messages * MESSAGE_UNITS + places,
+        messages * (MESSAGE_UNITS + with_ids * IDENTITY_UNITS) + places,
         reads,
         reads * (live_now * stripes + CATALOG_READS) + READERS * ROUNDS * CATALOG_READS,
     )

@@ -1,7 +1,7 @@
 """The port of tables as an operator sees them, on DynamoDB.
 
 Source: DynamoDB API Reference, ListTables, DescribeTable, ListTagsOfResource,
-DescribeContinuousBackups, UpdateTable.
+DescribeContinuousBackups, DescribeTimeToLive, UpdateTable.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.requests import (
     IN_USE,
     RECOVERY_ON,
+    UNKNOWN_OPERATION,
     recovery_of,
     tags_of,
     throttled_if,
 )
-from tallyroll.errors import Missing
+from tallyroll.errors import Missing, Refused
 from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.ports.table_listing import TableCard
+
+_EXPIRY_ON = ("ENABLED", "ENABLING")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,17 @@ class DynamoListing:
     def recovery(self, card: TableCard) -> bool | None:
         found = recovery_of(self.caller, card.name)
         return None if found is None else found.get("PointInTimeRecoveryStatus") == RECOVERY_ON
+
+    def expires_by(self, card: TableCard) -> str | None:
+        try:
+            reply = self.caller.read("DescribeTimeToLive", TableName=card.name)
+        except Refused as error:
+            if error.code == UNKNOWN_OPERATION:
+                return None
+            raise
+        found: Mapping[str, str] = reply["TimeToLiveDescription"]
+        on = found.get("TimeToLiveStatus") in _EXPIRY_ON
+        return found.get("AttributeName", "") if on else ""
 
     def protect(self, table: str) -> None:
         with throttled_if(IN_USE):
