@@ -71,6 +71,8 @@ def test_the_service_may_post_votes_to_a_pipeline_of_one_vote_a_voter(tmp_path: 
     queue = service["Environment"]["Variables"]["VOTES_QUEUE_URL"]["Ref"]
     assert queue.startswith("PipelineQueues")
     assert "pipeline" in [each.get("TALLYROLL_IDENTITY") for each in environments(resources)]
+    tables = of_type(resources, "AWS::DynamoDB::Table")
+    assert "votes-identities" in [each["TableName"] for each in tables]
 
 
 def test_the_rule_feeds_a_pipeline_with_a_mapping(tmp_path: Path) -> None:
