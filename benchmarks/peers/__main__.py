@@ -33,6 +33,7 @@ from benchmarks.peers.ways import (
 )
 from benchmarks.peers.wire import Wire
 from local.aws.embedded import Embedded
+from tallyroll.model.specs import IdentityScope
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
 from tallyroll.testing.emulated import create_tables
@@ -40,6 +41,7 @@ from tallyroll.testing.emulated import create_tables
 EVENTS = 20_000
 WARM_UP = 3_000  # events
 WIDTH = 120
+IDS = {IdentityScope.WINDOW: "own ids", IdentityScope.PIPELINE: "ids for 31 days"}
 PACKED = {"none": ", packed", "text": ", payloads", "random": ", random payloads"}
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
 TIME_LEFT_MS = 60_000
@@ -48,14 +50,16 @@ TIME_LEFT_MS = 60_000
 def peers(load: str) -> Iterator[Way]:
     """The ways that are widely used, each with tables of its own."""
     yield Adding("(a) UpdateItem ADD", f"{load}-add")
-    yield Powertools("(b) Powertools idempotency", f"{load}-powertools")
+    yield Powertools("(b) Powertools, ids for 31 days", f"{load}-powertools")
     yield PynamoDB("(c) PynamoDB update", f"{load}-pynamodb")
     yield RandomShards("(d) random suffixes, ADD", f"{load}-random")
 
 
-def ours(aws: Embedded, name: str, dies_after: int, keys: Iterable[str]) -> Tallyroll:
+def ours(
+    aws: Embedded, name: str, dies_after: int, keys: Iterable[str], **changes: Any
+) -> Tallyroll:
     """This project's way, on a pipeline of its own. Its load has to be of a later time."""
-    return Tallyroll(name, pipeline_of(aws, name), dies_after, set(keys))
+    return Tallyroll(name, pipeline_of(aws, name, **changes), dies_after, set(keys))
 
 
 def pipeline_of(aws: Embedded, name: str, **changes: Any) -> Settings:
@@ -92,9 +96,10 @@ class Bench:
         single = loads.own_ids("single", keys, _now())
         for way in peers(name):
             yield self.run(way, single)
-        own = ours(self.aws, f"{name}-ids", 5, keys)
-        own.name = "(e) Tallyroll, own ids"
-        yield self.run(own, loads.own_ids(own.name, keys, _now()), sealed=True)
+        for scope, shown in IDS.items():
+            own = ours(self.aws, f"{name}-ids-{scope}", 5, keys, identity=scope)
+            own.name = f"(e) Tallyroll, {shown}"
+            yield self.run(own, loads.own_ids(own.name, keys, _now()), sealed=True)
         for kind, shown in PACKED.items():
             packed = ours(self.aws, f"{name}-{kind}", 1, keys)
             packed.name = f"(f) Tallyroll{shown}"

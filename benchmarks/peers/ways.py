@@ -42,6 +42,7 @@ from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 600_000
 PROGRESS_MS = 1_000  # how long Powertools' record of a dead invocation holds an event back
+REMEMBERED_DAYS = 31  # for which an id is taken, as is the default of `identity_days`
 RANDOM_SHARDS = 200  # as in the DynamoDB Developer Guide, "Using write sharding"
 GO = "UpdateItem"
 
@@ -176,7 +177,9 @@ class PynamoDB(_ByMessage):
 
 
 class Powertools(_ByMessage):
-    """Powertools' batch and idempotency utilities around UpdateItem with ADD."""
+    """Powertools' batch and idempotency utilities around UpdateItem with ADD: for each message its
+    id is put if absent, the event added, and the id's item updated.
+    """
 
     def __init__(self, name: str, table: str) -> None:
         self._done = f"{table}-done"
@@ -187,7 +190,9 @@ class Powertools(_ByMessage):
         """Make the utilities."""
         super().start()
         self._processor = BatchProcessor(event_type=EventType.SQS)
-        config = IdempotencyConfig(event_key_jmespath="id")
+        config = IdempotencyConfig(
+            event_key_jmespath="id", expires_after_seconds=REMEMBERED_DAYS * 86_400
+        )
         config.register_lambda_context(_CONTEXT)
         store = DynamoDBPersistenceLayer(table_name=self._done, boto3_client=dynamodb_client())
         once: Any = idempotent_function(

@@ -1,4 +1,6 @@
-"""The stack of the vote service: a pipeline, and a function that may post to it."""
+"""The stack of the vote service: a pipeline in which an id counts once at all, and a function that
+may post to it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class Votes(cdk.Stack):
 
     def __init__(self, scope: cdk.App, code: Any = None) -> None:
         super().__init__(scope, "Votes")
-        pipeline = Tallyroll(self, "Pipeline", options=Options(name="votes"), code=code)
+        pipeline = Tallyroll(
+            self, "Pipeline", options=Options(name="votes", identity="pipeline"), code=code
+        )
         service = lambda_.Function(
             self,
             "Service",

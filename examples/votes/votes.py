@@ -1,9 +1,11 @@
-"""A vote service: each voter has one ballot, and may press the button twice.
+"""A vote service: each voter has one vote, whichever candidate it is for, and whatever the hour.
 
-The same event is the same key (the candidate), the same id (the ballot) and the same window (the
-hour of `ts`). So a ballot has the time at which it was issued: posted again in the next hour, it
-still counts once. But a ballot for Ada and the same one for Grace are two events, and both count:
-that a voter has one vote is for the service to decide before it posts.
+The pipeline's option `identity` is `pipeline`: an id counts once at all, not once for each
+candidate and hour. So the id is the voter's, and nothing here has to remember who has voted. Of two
+votes of one voter the first counts. A second one for the same candidate is a duplicate; one for
+another candidate is rejected as `id-conflict`, and goes to the dead-letter queue. The votes have no
+`ts`: with the time of each press in it, the same vote again would have another content, and be
+rejected, too.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from typing import Any
 import boto3
 
 
-def cast(voter: str, candidate: str, issued: int) -> None:
-    """Post a vote on the ballot that the voter was issued at a time (ms since the epoch)."""
-    ballot = {"key": candidate, "id": f"ballot-{voter}", "ts": issued}
-    _sqs().send_message(QueueUrl=os.environ["VOTES_QUEUE_URL"], MessageBody=json.dumps(ballot))
+def cast(voter: str, candidate: str) -> None:
+    """Post a voter's vote."""
+    vote = {"key": candidate, "id": f"vote-of-{voter}"}
+    _sqs().send_message(QueueUrl=os.environ["VOTES_QUEUE_URL"], MessageBody=json.dumps(vote))
 
 
 def _sqs() -> Any:
@@ -27,4 +29,4 @@ def _sqs() -> Any:
 
 def handler(event: dict[str, Any], _context: object) -> None:
     """The service as a Lambda function."""
-    cast(event["voter"], event["candidate"], event["issued"])
+    cast(event["voter"], event["candidate"])

@@ -84,10 +84,24 @@ def test_powertools_counts_the_event_twice_on_which_its_function_died(
     assert row.requests > 3
 
 
-def test_tallyroll_is_exact(aws: Embedded, wire: Wire) -> None:
-    row = _run(bench.ours(aws, "ids", 2, ["hot"]), _single("ids"), wire, 2)
+@pytest.mark.parametrize(("scope", "items"), [("window", 1), ("pipeline", 2)])
+def test_tallyroll_is_exact(scope: str, items: int, aws: Embedded, wire: Wire) -> None:
+    name = f"ids-{scope}"
+    row = _run(bench.ours(aws, name, 2, ["hot"], identity=scope), _single(name), wire, 2)
     assert row.exact
-    assert 2 < row.units < 5  # the dead writer's transactions, and the cancelled ones, cost too
+    # The dead writer's transactions, and the cancelled ones, cost too.
+    assert 2 * items < row.units < 5 * items
+
+
+def test_the_ids_that_both_remember_for_days_are_remembered_as_long(
+    aws: Embedded, wire: Wire
+) -> None:
+    way = Powertools("b", "remembering")
+    load = _single()
+    way.handle(loads.invocation(load.batches[0][:1]))
+    [item] = ways.dynamodb_client().scan(TableName="remembering-done")["Items"]
+    days = (int(item["expiration"]["N"]) - time.time()) / 86_400
+    assert round(days, 2) == Settings(name="peers").identity_days
 
 
 @pytest.mark.parametrize("payloads", loads.PAYLOADS)

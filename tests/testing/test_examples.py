@@ -59,19 +59,26 @@ def of_type(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [each["Properties"] for each in resources.values() if each["Type"] == kind]
 
 
-def test_the_service_may_post_votes(tmp_path: Path) -> None:
-    functions = of_type(template("votes", tmp_path / "code"), "AWS::Lambda::Function")
+def environments(resources: dict[str, Any]) -> list[dict[str, Any]]:
+    functions = of_type(resources, "AWS::Lambda::Function")
+    return [each.get("Environment", {}).get("Variables", {}) for each in functions]
+
+
+def test_the_service_may_post_votes_to_a_pipeline_of_one_vote_a_voter(tmp_path: Path) -> None:
+    resources = template("votes", tmp_path / "code")
+    functions = of_type(resources, "AWS::Lambda::Function")
     [service] = [each for each in functions if each["Handler"] == "votes.handler"]
     queue = service["Environment"]["Variables"]["VOTES_QUEUE_URL"]["Ref"]
     assert queue.startswith("PipelineQueues")
+    assert "pipeline" in [each.get("TALLYROLL_IDENTITY") for each in environments(resources)]
+    tables = of_type(resources, "AWS::DynamoDB::Table")
+    assert "votes-identities" in [each["TableName"] for each in tables]
 
 
 def test_the_rule_feeds_a_pipeline_with_a_mapping(tmp_path: Path) -> None:
     resources = template("page_views", tmp_path / "code")
     rules = of_type(resources, "AWS::Events::Rule")
     assert [rule["EventPattern"]["detail-type"] for rule in rules] == [["PageViewed"]]
-    functions = of_type(resources, "AWS::Lambda::Function")
-    environments = [each.get("Environment", {}).get("Variables", {}) for each in functions]
     assert {"key": "detail.country"} in [
-        json.loads(each.get("TALLYROLL_MAPPING", "{}")) for each in environments
+        json.loads(each.get("TALLYROLL_MAPPING", "{}")) for each in environments(resources)
     ]

@@ -40,8 +40,9 @@ def event() -> Schema:
         key=_key(),
         id=_optional(
             _text(limits.ID_BYTES_MAX, _CONTROL),
-            "The event's identity within its key and window. Without it, the id of the queue's"
-            " message stands in, which is safe against redelivery only.",
+            "The event's identity within its key and window, or further, as the pipeline's"
+            " `identity` says. Without it, the id of the queue's message stands in, which is safe"
+            " against redelivery only.",
         ),
         ts=_optional(
             _instant(),
@@ -107,7 +108,7 @@ def packet() -> Schema:
         v=_version(),
         key=_key(),
         id=_text(limits.ID_BYTES_MAX, _CONTROL)
-        | {"description": "The packet's identity within its key and window"},
+        | {"description": "The packet's identity, within the same as an event's"},
         t0=_instant() | {"description": "The ms since 1970 from which each dt counts"},
         events={"type": "array", "minItems": 1, "items": entry},
         **_NO_REFERENCE,
