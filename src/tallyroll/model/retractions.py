@@ -9,6 +9,7 @@ packet `id`. Where the event is, its `window` or its time `ts` says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,13 @@ class Retraction:
     ts: int | None = None
     by: str = ""
     why: str = ""
+
+    @staticmethod
+    def of(key: str, id: str, keys: Sequence[str] = (), **more: Any) -> Retraction:  # noqa: A002
+        """The retraction of these fields. Raises Rejected for what is wrong with them."""
+        given = {"key": key, "id": id, "keys": [*keys] or None, **more}
+        fields = {name: of for name, of in given.items() if of is not None}
+        return parse_retraction([MARK, VERSION, fields])
 
     @property
     def keys(self) -> tuple[str, ...]:
