@@ -71,6 +71,7 @@ MAPPINGS_MAX = 100  # of a pipeline, in all its time
 EVENT_KEYS_MAX = 24
 # All records of one event; beside them a transaction has room for their tallies and conditions.
 EVENT_BYTES_MAX = 3 * 1024 * 1024
+WHY_BYTES_MAX = 256  # of who retracts, and why: so that a tombstone takes 1 KB with most ids
 # How much longer than its days an identity is remembered. A copy of the message that brought it may
 # still come after 14 days in the queue, 14 more as a dead letter, 14 after its redrive, and one.
 IDENTITY_COPIES_DAYS = 43

@@ -42,3 +42,8 @@ class Reason(StrEnum):
     CRASHES_WRITER = "crashes-writer"
     EXPIRING = "expiring"
     NOT_CLAIMED = "not-claimed"
+    BAD_RETRACTION = "bad-retraction"
+    RETRACTION_OFF = "retraction-off"
+    RETRACTION_NOT_AUTHORIZED = "retraction-not-authorized"
+    RETRACTION_UNPROVEN = "retraction-unproven"
+    NOTHING_TO_RETRACT = "nothing-to-retract"

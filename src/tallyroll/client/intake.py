@@ -18,6 +18,7 @@ from tallyroll.model.events import Event, message_body
 from tallyroll.model.formats.json_texts import nesting
 from tallyroll.model.formats.references import Reference, object_key
 from tallyroll.model.ids import uuid7_time
+from tallyroll.model.retractions import Retraction
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.effects import Effects
 from tallyroll.reasons import Reason
@@ -67,8 +68,10 @@ class Intake:
         self._new_id = new_id
         self._stamps: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def add(self, event: Event, now: int, tick: float) -> Receipt:
+    def add(self, event: Event | Retraction, now: int, tick: float) -> Receipt:
         """Take an event; one without a time happened `now` (ms). Raises Rejected and OSError."""
+        if isinstance(event, Retraction):
+            return self._outbox.add(self._new_id(), event.key, queueable(event.body), tick)
         if event.payload and nesting(event.payload) > NESTING_MAX - BODY_NESTING:
             raise Rejected(Reason.BAD_PAYLOAD, "payload is nested too deeply")
         record_id = event.id

@@ -18,20 +18,27 @@ from weakref import WeakSet
 
 from tallyroll.client.intake import Intake, Uploads
 from tallyroll.client.outbox import Outbox
-from tallyroll.client.receipts import Delivery, Outgoing, Receipt, call_safely, ends_the_program
+from tallyroll.client.receipts import (
+    Delivery,
+    Losses,
+    Outgoing,
+    Receipt,
+    call_safely,
+    ends_the_program,
+)
 from tallyroll.client.rules import Limits, ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.client.stats import Stats
 from tallyroll.errors import BufferFull, Missing, NotSent, Refused, StoreError, Unknown, UsageError
 from tallyroll.model.events import Event
 from tallyroll.model.ids import uuid7
+from tallyroll.model.retractions import Retraction
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Poster, PostError
 
 _log = logging.getLogger(__name__)
 
 JOIN_S = 1.0  # for a thread whose request has ended
-_OTHERS = " (and others)"
 
 
 class PortProducer:
@@ -75,12 +82,12 @@ class PortProducer:
         self._stopping = False
         self._blocked = 0
         self._calling = 0
-        self._lost: NotSent | None = None  # since the last flush
+        self._losses = Losses()  # since the last flush
         self._outbox = Outbox(self._rules, self._new_id, self._effects.chance, spool, self._tick())
         self._intake = Intake(self._outbox, self._rules, self._new_id)
         if self._outbox.counts.damaged:
             _log.error("%d lines of the spool are damaged", self._outbox.counts.damaged)
-        self._note_lost(self._outbox.given_up)
+        self._losses.note(self._outbox.given_up)
         self._call_back(self._outbox.given_up)
         self._outbox.reported(self._outbox.given_up)
         if self._outbox.pending:  # from the spool
@@ -121,9 +128,31 @@ class PortProducer:
         event = Event.of(key, value=value, payload=payload, id=id, ts=ts)
         return self._send(event, blocks=self._limits.blocks)
 
-    def _send(self, event: Event, *, blocks: bool) -> Receipt:
+    def retract(
+        self,
+        key: str,
+        id: str,  # noqa: A002  (the field's name)
+        *,
+        ts: int | None = None,
+        window: str | None = None,
+        index: int | None = None,
+        keys: Sequence[str] = (),
+        by: str = "",
+        why: str = "",
+    ) -> Receipt:
+        """Take an event back: its `key` and `id`, and its time `ts` (ms since the epoch) or its
+        window. However often it is sent, it takes effect once; the id stays taken.
+
+        `index` is that of an event in the packet `id`; `keys` are all keys of an event of several.
+        Who (`by`) and `why` are stored. Raises as `send` does.
+        """
+        given = {"ts": ts, "window": window, "index": index, "by": by, "why": why}
+        retraction = Retraction.of(key, id, keys, **given)
+        return self._send(retraction, blocks=self._limits.blocks)
+
+    def _send(self, event: Event | Retraction, *, blocks: bool) -> Receipt:
         outbox = self._outbox
-        if self._uploads:
+        if self._uploads and isinstance(event, Event):
             event = self._uploads.referred(event)
         with self._lock:
             if self._closed:
@@ -215,7 +244,7 @@ class PortProducer:
                     unknown=isinstance(problem, Unknown) or not isinstance(problem, StoreError),
                     final=isinstance(problem, Missing | Refused),
                 )
-            self._note_lost(settled)
+            self._losses.note(settled)
             self._calling += 1
         try:
             self._call_back(settled)
@@ -224,12 +253,6 @@ class PortProducer:
                 self._outbox.reported(settled)
                 self._calling -= 1
                 self._settled.notify_all()
-
-    def _note_lost(self, settled: Sequence[Outgoing]) -> None:
-        for message in settled:
-            error = message.delivery.error if message.delivery else None
-            if error:
-                self._lost = _and_others(self._lost, error) if self._lost else error
 
     def _call_back(self, settled: Sequence[Outgoing]) -> None:
         for message in settled:
@@ -264,19 +287,9 @@ class PortProducer:
             waiting = sum(
                 each.events for each in outbox.unsettled.values() if each.number <= newest
             )
-            self._raise_lost(waiting)
+            self._losses.raise_all(waiting)
         if waiting:
             raise TimeoutError(f"not confirmed yet, and still being sent: events {waiting}")
-
-    def _raise_lost(self, waiting: int = 0) -> None:
-        """Raise NotSent for what was lost since the last time."""
-        lost, self._lost = self._lost, None
-        if not lost:
-            return
-        text = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
-        if waiting:
-            text += f"; {waiting} events are still being sent"
-        raise NotSent(text, events=lost.events, unknown=lost.unknown, kept=lost.kept)
 
     def _wait_for(self, met: Callable[[], bool], most_ms: float | None) -> bool:
         """Wait under the lock, at most `most_ms`, and return whether the condition is met."""
@@ -338,7 +351,7 @@ class PortProducer:
             self._end()
         if lost:
             raise lost
-        self._raise_lost()
+        self._losses.raise_all()
 
     def _end(self) -> None:
         """Settle what is left, and end the threads."""
@@ -346,7 +359,7 @@ class PortProducer:
             self._stopping = True
             self._wake.notify_all()
             settled = self._outbox.abandon()
-            self._note_lost(settled)
+            self._losses.note(settled)
             self._settled.notify_all()
         done: Sequence[Outgoing] = ()
         try:
@@ -366,16 +379,6 @@ class PortProducer:
         with self._lock:
             counts = self._outbox.counts
             return Stats(**asdict(counts), waiting=counts.waiting, held_bytes=self._outbox.held)
-
-
-def _and_others(lost: NotSent, other: NotSent) -> NotSent:
-    """Both as one error, with the first one's text."""
-    return NotSent(
-        f"{str(lost).removesuffix(_OTHERS)}{_OTHERS}",
-        events=lost.events + other.events,
-        unknown=lost.unknown or other.unknown,
-        kept=lost.kept and other.kept,
-    )
 
 
 _alive: WeakSet[PortProducer] = WeakSet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from threading import Event as Signal
 from threading import Lock, current_thread, main_thread
@@ -15,6 +15,7 @@ from tallyroll.errors import NotSent
 from tallyroll.model.formats.compression import Compressor
 
 _log = logging.getLogger(__name__)
+_OTHERS = " (and others)"
 _turn = Lock()  # of the signals and callbacks of all messages, for a moment each
 
 
@@ -184,3 +185,37 @@ def _unlock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
+
+
+class Losses:
+    """What was lost since the last time that it was raised; its producer's lock guards it."""
+
+    def __init__(self) -> None:
+        self._lost: NotSent | None = None
+
+    def note(self, settled: Sequence[Outgoing]) -> None:
+        """Note the messages that were not sent."""
+        for message in settled:
+            error = message.delivery.error if message.delivery else None
+            if error:
+                self._lost = _both(self._lost, error) if self._lost else error
+
+    def raise_all(self, waiting: int = 0) -> None:
+        """Raise NotSent for what was noted; `waiting` events are still being sent."""
+        lost, self._lost = self._lost, None
+        if not lost:
+            return
+        text = f"{lost.events} event{'s' * (lost.events > 1)} not sent: {lost}"
+        if waiting:
+            text += f"; {waiting} events are still being sent"
+        raise NotSent(text, events=lost.events, unknown=lost.unknown, kept=lost.kept)
+
+
+def _both(lost: NotSent, other: NotSent) -> NotSent:
+    """Both as one error, with the first one's text."""
+    return NotSent(
+        f"{str(lost).removesuffix(_OTHERS)}{_OTHERS}",
+        events=lost.events + other.events,
+        unknown=lost.unknown or other.unknown,
+        kept=lost.kept and other.kept,
+    )

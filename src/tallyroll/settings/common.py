@@ -102,6 +102,12 @@ class CommonSettings(Described):
         text="whether to keep the table of identities while `identity` is `window`: set it before"
         " you go back, until no window under the former rule takes events",
     )
+    retraction: str = setting(
+        "off",
+        one_of("off", "operator", "queue"),
+        "who may take events back: `off`: nobody; `operator`: whoever may run `tallyroll retract`;"
+        " `queue`: also whoever may send to the event queue. Holds for windows that exist, too",
+    )
     mapping: Mapping[str, str | Sequence[str]] = setting(
         {},
         MAPPING,

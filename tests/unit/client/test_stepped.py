@@ -15,7 +15,7 @@ from tallyroll.client import producer as producer_module
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Receipt
 from tallyroll.client.rules import ProducerRules
-from tallyroll.errors import BufferFull, NotSent, Refused, Unknown, UsageError
+from tallyroll.errors import BufferFull, NotSent, Refused, Rejected, Unknown, UsageError
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import MINUTE, NOW
 from tests.unit.client.stepped import Answer, Bytes, Stepped, all_taken, busy, refused
@@ -345,3 +345,18 @@ def test_who_waits_for_a_receipt_may_go_away(
 
 async def _wait_for(receipt: Receipt) -> None:
     await receipt
+
+
+def test_a_retraction_is_sent_like_an_event(world: Stepped) -> None:
+    world.poster.answers = [Unknown("no reply")]
+    producer = world.producer()
+    receipt = producer.retract("Ada", "ballot-7", ts=NOW, by="ops", why="a test")
+    producer.flush()
+    fields = {"key": "Ada", "id": "ballot-7", "ts": NOW, "by": "ops", "why": "a test"}
+    assert world.poster.messages == [["tallyroll-retract", 1, fields]] * 2
+    assert receipt.result(0).tries == 2
+
+
+def test_a_retraction_without_a_place_is_refused(world: Stepped) -> None:
+    with pytest.raises(Rejected, match="either the window or the ts"):
+        world.producer().retract("Ada", "ballot-7")
