@@ -121,7 +121,8 @@ def of_roller(
             "UpdateItem",
         ),
         _notes(storage, "DeleteItem"),  # old ones
-        _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
+        # Listings for roll-ups, and sums of what was retracted.
+        _tables(storage.totals.table_arn, "PutItem", "Query", "UpdateItem"),
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *_keys([storage.key], []),

@@ -49,11 +49,12 @@ class Stripe:
 
 
 class Sum(NamedTuple):
-    """A key, its events, and their amount (millionths)."""
+    """A key, its events, and their amount (millionths); the `retracted` ones are not in them."""
 
     key: str
     n: int
     amount: int
+    retracted: tuple[int, int] = (0, 0)
 
 
 def added(parts: Iterable[Series]) -> Series:
@@ -97,11 +98,12 @@ def gather(begun: list[Sum], stripes: Sequence[Stripe]) -> list[Sum]:
         tally = stripe.tally
         while begun and not stripe.place.startswith(f"{begun[-1].key}."):
             ended.append(begun.pop())
-        n, amount = tally.n, tally.amount
+        n, amount, retracted = tally.n, tally.amount, tally.retracted
         if begun and begun[-1].key == tally.key:
             before = begun.pop()
             n, amount = n + before.n, amount + before.amount
-        begun.append(Sum(tally.key, n, amount))
+            retracted = retracted_of((retracted, before.retracted))
+        begun.append(Sum(tally.key, n, amount, retracted))
     return ended
 
 

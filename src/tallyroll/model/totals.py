@@ -7,7 +7,10 @@ while the window was live, which the corrections know as `before`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from tallyroll.model.amounts import Summed
@@ -106,6 +109,11 @@ class Listed(Corrected):
     epoch: int = 0
     corrections: Corrections = NO_CORRECTIONS
 
+    @property
+    def events(self) -> int:
+        """The same as `n`."""
+        return self.n
+
 
 R = TypeVar("R", Total, PeriodTotal, Listed)
 
@@ -115,3 +123,14 @@ def net(row: R) -> R:
     n, amount, _ = row.corrections
     done = Corrections(before=row.retracted)
     return replace(row, n=row.n - n, amount=row.amount - amount, corrections=done)
+
+
+def joined(rows: Iterable[Listed]) -> Iterator[Listed]:
+    """Of listed totals and listed corrections in the order of keys, the totals with corrections.
+
+    Corrections without a total are left out: the total was put after its place was read.
+    """
+    for _, of_key in groupby(rows, attrgetter("key")):
+        total, *more = sorted(of_key, key=lambda row: row.corrections != NO_CORRECTIONS)
+        if total.corrections == NO_CORRECTIONS:
+            yield replace(total, corrections=more[0].corrections) if more else total
