@@ -150,7 +150,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _deny(storage.window_tables_arn, "DeleteTable"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
-        _tables(storage.totals.table_arn, "BatchGetItem"),
+        _tables(storage.totals.table_arn, "BatchGetItem", "UpdateItem"),  # what was retracted
         _allow(
             archives(storage, pipeline),
             "s3:AbortMultipartUpload",
