@@ -10,6 +10,7 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status
 from tallyroll.model.tallies import ReadCost
+from tallyroll.model.totals import Correction
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW, START, WINDOW, hour
 
@@ -211,3 +212,24 @@ def test_a_count_of_single_rows_says_what_it_read(
     assert "3,750 read units at most" in answer.err
     first, _ = written.run("count", "k", "l", "--json").json
     assert first["reading"] == {"rows": 15_000, "read_units_max": 3_750}
+
+
+def test_what_was_retracted_has_columns_of_its_own_where_there_is_any(
+    written: CommandLine,
+) -> None:
+    assert "retracted" not in written.run("count", "k", "l", "--windows").out
+    assert "retracted" not in written.run("top", "--window", WINDOW).out
+    written.pipeline.move(Status.CLOSING, WINDOW)
+    written.pipeline.roller().run(60_000)
+    correction = Correction(WINDOW, "e2", ("k",), 1, 2_000_000, b"", NOW)
+    written.pipeline.totals.correct([correction])
+    answer = written.run("count", "k", "l", "--windows")
+    as_of = "2026-11-20T08:30:00.000Z"
+    assert answer.row("k", "4", "4.5", "1", "2", "yes", as_of)
+    assert answer.row("l", "3", "-4.5", "0", "0", "yes", as_of)
+    assert answer.row("k", WINDOW, "sealed", "4", "4.5", "1", "2")
+    answer = written.run("top", "--window", WINDOW)
+    assert answer.row(WINDOW, "sealed", "2", "7", "0", "1", "2", as_of)
+    assert answer.row("k", "4", "4.5", "1", "2")
+    (found,) = written.run("count", "k", "--json").json
+    assert found["retracted"] == {"events": 1, "sum": "2"}

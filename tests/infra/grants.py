@@ -15,6 +15,7 @@ TABLE_OF = {
     "adapters.dynamodb.periods": "catalog",
     "adapters.dynamodb.rate": "catalog",
     "adapters.dynamodb.writer_notes": "catalog",
+    "adapters.dynamodb.corrections": "totals",
     "adapters.dynamodb.totals_table": "totals",
 }
 # IAM's names where they are not the operation's own. A transaction needs what its parts need.

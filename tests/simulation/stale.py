@@ -139,8 +139,11 @@ def lag_ms(world: World) -> float:
     return world.current.aside.random() ** 3 * world.weather.stale_ms
 
 
-TOTALS_STATE = ("_totals", "_rolled", "_listings")
-TOTALS_READS = ("listing", "of_key", "of_window", "periods_of_key")
+TOTALS_STATE = ("_totals", "_rolled", "_listings", "_corrections", "_corrected", "_revisions")
+TOTALS_READS = (
+    *("listing", "of_key", "of_window", "periods_of_key"),
+    *("corrected", "corrections", "revision"),
+)
 CATALOG_STATE = (
     *("_calendar", "_specs", "_windows", "_live", "_stragglers", "_hot", "_periods", "_unrolled"),
     *("_claims", "_receptions", "_heartbeat"),

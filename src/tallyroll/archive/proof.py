@@ -329,6 +329,9 @@ class _Proof:
         findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums
         kept = list(islice(findings, FINDINGS_KEPT))
+        if merged.retracted and not kept:
+            # Missing where a roller of an earlier release sealed the window.
+            self.totals.put_retracted(self.window.id, merged.retracted)
         return ComparedNote(self.identity, len(merged.records), events, str(amount), kept)
 
     def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:

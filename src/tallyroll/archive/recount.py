@@ -22,6 +22,7 @@ from tallyroll.errors import ProofMismatch
 from tallyroll.model.formats.payloads import Chunk, manifest_in, summed
 from tallyroll.model.items import Content, Gate
 from tallyroll.model.records import Record
+from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId, table_name
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
@@ -37,14 +38,16 @@ Sums = dict[str, tuple[int, int]]
 
 @dataclass(slots=True)
 class Recount:
-    """Counts of an archive: (events, amount) per key by records and by tallies, (chunks, sum of
-    their digests) per key by chunks and by the manifests of records, gates, items.
+    """Counts of an archive: (events, amount) per key by records and by tallies, and of what tallies
+    say was retracted, (chunks, sum of their digests) per key by chunks and by the manifests of
+    records, gates, items.
     """
 
     records: Sums = field(default_factory=dict)
     tallies: Sums = field(default_factory=dict)
     chunks: Sums = field(default_factory=dict)
     declared: Sums = field(default_factory=dict)
+    retracted: Sums = field(default_factory=dict)
     gates_shut: int = 0
     gates_open: int = 0
     items: int = 0
@@ -58,7 +61,13 @@ class Recount:
     @property
     def kinds(self) -> dict[str, Sums]:
         """All sums per key, each by a letter of its own."""
-        return {"r": self.records, "t": self.tallies, "c": self.chunks, "d": self.declared}
+        return {
+            "r": self.records,
+            "t": self.tallies,
+            "x": self.retracted,
+            "c": self.chunks,
+            "d": self.declared,
+        }
 
     @property
     def held(self) -> int:
@@ -77,6 +86,8 @@ class Recount:
             return
         is_record = isinstance(found, Record)
         _add(self.records if is_record else self.tallies, found.key, found.n, found.amount)
+        if isinstance(found, Tally) and any(found.retracted):
+            _add(self.retracted, found.key, *found.retracted)
         if isinstance(found, Record) and found.in_chunks:
             self._declare(found)
 

@@ -120,7 +120,8 @@ def of_roller(
             "UpdateItem",
         ),
         _notes(storage, "DeleteItem"),  # old ones
-        _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
+        # Listings for roll-ups, and sums of what was retracted.
+        _tables(storage.totals.table_arn, "PutItem", "Query", "UpdateItem"),
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *key_permissions.in_use([storage.key], []),
@@ -148,7 +149,7 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _deny(storage.window_tables_arn, "DeleteTable"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
-        _tables(storage.totals.table_arn, "BatchGetItem"),
+        _tables(storage.totals.table_arn, "BatchGetItem", "UpdateItem"),  # what was retracted
         _allow(
             archives(storage, pipeline),
             "s3:AbortMultipartUpload",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
-from tallyroll.cli.screen import Screen, excerpt, number_of
+from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
+from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
-from tallyroll.reads.counts import counter_json
+from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.jsonable import found_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.top import Top
 
 TIME_LEFT_MS = 60_000
 _WHERE = exclusive()
@@ -60,18 +62,15 @@ def count(
             for why in dict.fromkeys(counted.why_missing.values()):
                 screen.tell(f"  {why}")
     if not screen.json:
+        named, sums = _sums(counts)
         screen.table(
-            ("key", "events", "sum", "complete", "as of"),
-            [(c.key, c.events, format_amount(c.amount), c.complete, iso(c.as_of)) for c in counts],
+            ("key", *named, "complete", "as of"),
+            [(c.key, *sums(c), c.complete, iso(c.as_of)) for c in counts],
         )
         if windows:
             screen.table(
-                ("key", "window", "state", "events", "sum"),
-                [
-                    (c.key, w.window, w.status, w.events, format_amount(w.amount))
-                    for c in counts
-                    for w in c.windows
-                ],
+                ("key", "window", "state", *named),
+                [(c.key, w.window, w.status, *sums(w)) for c in counts for w in c.windows],
             )
     if waiting:
         screen.tell(
@@ -193,22 +192,35 @@ def top(
     if screen.json:
         screen.emit(top_json(found))
     else:
-        amount, as_of = format_amount(found.amount), iso(found.as_of)
+        named, sums = _sums([found])
         screen.table(
-            ("window", "state", "keys", "events", "sum", "as of"),
-            [(window, found.status, found.keys, found.events, amount, as_of)],
+            ("window", "state", "keys", *named, "as of"),
+            [(window, found.status, found.keys, *sums(found), iso(found.as_of))],
         )
         if found.largest:
-            screen.table(
-                ("key", "events", "sum"),
-                [(key.key, key.n, format_amount(key.amount)) for key in found.largest],
-            )
+            screen.table(("key", *named), [(key.key, *sums(key)) for key in found.largest])
     if not found.complete:
         screen.tell(
             f"{window}: {found.missing} buckets of tallies could not be read: all numbers are lower"
             " bounds, and other keys may be larger"
         )
     return int(not found.complete)
+
+
+def _sums(
+    answers: Sequence[Count | Top],
+) -> tuple[Sequence[str], Callable[[Count | WindowCount | Top | Listed], Sequence[Cell]]]:
+    """The columns of events and sums, and what is in them; with those that were retracted, if there
+    are any.
+    """
+    if not any(any(answer.retracted) for answer in answers):
+        return ("events", "sum"), lambda of: (of.events, format_amount(of.amount))
+    return ("events", "sum", "retracted", "retracted sum"), lambda of: (
+        of.events,
+        format_amount(of.amount),
+        of.retracted[0],
+        format_amount(of.retracted[1]),
+    )
 
 
 def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:

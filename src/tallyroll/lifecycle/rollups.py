@@ -4,6 +4,9 @@ small read.
 A period's sums count only while the catalog says that they include all its windows. An epoch
 identifies one set of windows, and only sealed windows are summed. So all runs put the same sums for
 an epoch, and sums of an earlier epoch never replace those of a later one.
+
+Totals never change. The corrections of a period have sums of their own: each correction adds to
+those of its window, day and month at once, so they hold for every epoch.
 """
 
 from __future__ import annotations
@@ -93,7 +96,7 @@ class RollUps:
         for progress, sums in self._sums(state.progress or BEGINNING, parts):
             rows = [
                 PeriodTotal(key, state.name, n, amount, state.epoch, state.windows, state.digest)
-                for key, n, amount in sums
+                for key, n, amount, _ in sums
             ]
             self.totals.roll(rows)
             state = self.catalog.advance_period(replace(state, progress=progress))

@@ -63,6 +63,7 @@ class Sealing:
     def text(self) -> str:
         """The text for a window's state."""
         facts = asdict(self)
+        facts["begun"] = [each[:3] for each in self.begun]  # all that sealing needs
         if not self.fold:  # as always, for the roller of another release
             del facts["fold"]
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
@@ -106,10 +107,22 @@ def seal(
         for first in range(0, len(batch), STRIPES_PER_SLICE):
             stripes = batch[first : first + STRIPES_PER_SLICE]
             sealing, ended = _with(sealing, stripes, spec, store.metering_of(spec.table))
-            totals.put([Total(key, spec.window, n, amount) for key, n, amount in ended])
+            # Before the totals: whoever reads a total finds what was retracted from it.
+            _note_retracted(spec, store, totals, stripes)
+            totals.put([Total(key, spec.window, n, amount) for key, n, amount, _ in ended])
             yield sealing
-    totals.put([Total(key, spec.window, n, amount) for key, n, amount in sealing.begun])
+    totals.put([Total(key, spec.window, n, amount) for key, n, amount, _ in sealing.begun])
     yield sealing.counted(sealing.begun, begun=(), done=True)
+
+
+def _note_retracted(spec: Spec, store: Store, totals: Totals, stripes: Sequence[Stripe]) -> None:
+    """Note what was retracted of the keys in these stripes, from all stripes of each key: tallies
+    do not change any more, so a key that comes again has the same.
+    """
+    some = {stripe.tally.key: None for stripe in stripes if any(stripe.tally.retracted)}
+    if some:
+        tallies = store.tallies(spec, list(some))
+        totals.put_retracted(spec.window, {key: tallies[key].retracted for key in some})
 
 
 def _with(

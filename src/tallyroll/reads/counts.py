@@ -13,9 +13,12 @@ from typing import Any
 from tallyroll.model.amounts import Summed, format_amount
 from tallyroll.model.periods import PeriodName, shown_name
 from tallyroll.model.states import Status
-from tallyroll.model.tallies import ReadCost
+from tallyroll.model.tallies import ReadCost, retracted_of
+from tallyroll.model.totals import Listed
 from tallyroll.model.windows import WindowId, iso
 from tallyroll.reads.top import Top
+
+NONE_RETRACTED = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class WindowCount(Summed):
 
     `status` is a live window's status when it was read, and `sealed` for every window that has its
     totals, even if its table is dropped. `reading` is set if its records were read one by one.
+    What was `retracted` (events, amount) is not counted.
     """
 
     window: WindowId
@@ -31,18 +35,20 @@ class WindowCount(Summed):
     amount: int
     status: Status
     reading: ReadCost | None = None
+    retracted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodCount(Summed):
     """A key's count in all `windows` windows of a day or month; its sum is `value`, and `amount` in
-    millionths.
+    millionths. What was `retracted` (events, amount) is not counted.
     """
 
     period: PeriodName
     windows: int
     events: int
     amount: int
+    retracted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,12 @@ class Count(Summed):
     def missing(self) -> tuple[WindowId, ...]:
         """The windows that could not be read in time."""
         return tuple(self.why_missing)
+
+    @property
+    def retracted(self) -> tuple[int, int]:
+        """The (events, amount) that were counted and then retracted."""
+        parts: list[WindowCount | PeriodCount] = [*self.windows, *self.periods]
+        return retracted_of(part.retracted for part in parts)
 
     @property
     def reading(self) -> ReadCost | None:
@@ -123,6 +135,12 @@ def counter_json(count: Count) -> dict[str, Any]:
     return answer
 
 
-def sums_json(of: Count | WindowCount | PeriodCount | Top) -> dict[str, Any]:
-    """Events, and the sum of their values, as a decimal text."""
-    return {"events": of.events, "sum": format_amount(of.amount)}
+def sums_json(of: Count | WindowCount | PeriodCount | Top | Listed) -> dict[str, Any]:
+    """Events, and the sum of their values, as a decimal text; `retracted` has those of the events
+    that were retracted, if there are any.
+    """
+    sums: dict[str, Any] = {"events": of.events, "sum": format_amount(of.amount)}
+    if of.retracted != NONE_RETRACTED:
+        n, amount = of.retracted
+        sums["retracted"] = {"events": n, "sum": format_amount(amount)}
+    return sums

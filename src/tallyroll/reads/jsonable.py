@@ -53,10 +53,7 @@ def top_json(top: Top) -> dict[str, Any]:
         "state": top.status,
         "keys": top.keys,
         **sums_json(top),
-        "top": [
-            {"key": key.key, "events": key.n, "sum": format_amount(key.amount)}
-            for key in top.largest
-        ],
+        "top": [{"key": key.key, **sums_json(key)} for key in top.largest],
         "as_of": iso(top.as_of),
         "complete": top.complete,
     }

@@ -6,20 +6,24 @@ and a read raises Archived.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
+from operator import attrgetter
 from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import IdentityItem, identity_names, uuid7_time
+from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored, whole
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
-from tallyroll.model.totals import Listed
+from tallyroll.model.totals import Corrections, Listed, joined
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
@@ -285,15 +289,21 @@ class Lookups:
             amount=found.amount,
             missing=missing,
             as_of=now,
+            retracted=found.retracted,
         )
 
     def _tallied(self, window: Window) -> bool:
         return self._store.metering_of(window.table).tallied
 
     def _add_listed(self, found: Largest, window: Window, deadline: int) -> int:
-        """Add a window's listed totals; return the number of buckets not read in time."""
+        """Add a window's listed totals, less their corrections; return the number of buckets not
+        read in time.
+        """
+        # Before the listings: a correction that is in none of them came while they were read.
+        corrected = bool(self._totals.revision(month_of(window.start).name))
+        read = partial(self._bucket, window.id, corrected)
         jobs = [
-            partial(self._bucket, Largest(found.n, found.by_amount), window.id, bucket, deadline)
+            partial(read, Largest(found.n, found.by_amount), bucket, deadline)
             for bucket in range(1, (window.listed or 0) + 1)
         ]
         buckets = self._effects.together(jobs, BUCKETS_AT_ONCE)
@@ -302,10 +312,19 @@ class Lookups:
         return buckets.count(None)
 
     def _bucket(
-        self, found: Largest, window: WindowId, bucket: int, deadline: int
+        self,
+        window: WindowId,
+        corrected: bool,  # noqa: FBT001
+        found: Largest,
+        bucket: int,
+        deadline: int,
     ) -> Largest | None:
+        place = (window, bucket, "", LISTED_PER_PAGE)
         try:
-            for page in self._totals.listing(window, bucket, "", LISTED_PER_PAGE):
+            pages = self._totals.listing(*place)
+            if corrected:
+                pages = _joined(pages, self._totals.corrected(*place))
+            for page in pages:
                 found.add(page)
                 if self._effects.now() >= deadline:
                     return None
@@ -325,8 +344,8 @@ class Lookups:
         ]
         begun: list[Sum] = []
         for batch in merged(buckets, place_of, page, self._effects):
-            found.add([Listed(*each) for each in gather(begun, batch)])
-        found.add([Listed(*each) for each in begun])
+            found.add([_listed(each) for each in gather(begun, batch)])
+        found.add([_listed(each) for each in begun])
         return len(unread)
 
     def _stripes(
@@ -372,3 +391,17 @@ class Lookups:
 
     def _spec(self, window: WindowId) -> Spec | None:
         return self._specs.specs([window]).get(window)
+
+
+def _joined(
+    totals: Iterator[list[Listed]], corrected: Iterator[list[Listed]]
+) -> Iterator[list[Listed]]:
+    """Pages of a bucket's totals, joined with their corrections."""
+    rows = map(chain.from_iterable, (totals, corrected))
+    found = joined(heapq.merge(*rows, key=attrgetter("key")))
+    while page := list(islice(found, LISTED_PER_PAGE)):
+        yield page
+
+
+def _listed(one: Sum) -> Listed:
+    return Listed(one.key, one.n, one.amount, corrections=Corrections(before=one.retracted))

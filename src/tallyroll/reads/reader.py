@@ -14,7 +14,7 @@ from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.totals import PeriodTotal, Total
+from tallyroll.model.totals import NO_CORRECTIONS, PeriodTotal, Total, net
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
@@ -103,10 +103,15 @@ class Reader(Lookups):
         complete, and only sums of a later epoch replace them. So sums read after the state are
         those of all the period's windows, at the time of the state or later. A window of the period
         is not read on its own, even if it was created in between.
+
+        Corrections are read with the totals. Those of a period include the windows that were
+        created after its state was read, of which the sums may know nothing. A window can be
+        corrected once it is sealed, which takes `settle_ms` at least. So after that time the states
+        are read again, and if one has changed, every window is read singly.
         """
+        began = self._effects.now()
         end = now + SKEW_MS_MAX if until is None else until
-        rolled = rolled_within(self._catalog, self._effects, since or 0, end) if rolled_up else []
-        rolled.sort(key=lambda state: period_of(state.name))
+        rolled = self._rolled_within(since or 0, end) if rolled_up else []
         periods = [period_of(state.name) for state in rolled]
         live = {
             window.id: window
@@ -115,11 +120,12 @@ class Reader(Lookups):
         }
         gaps = uncovered(since or 0, until, periods)
         totals, sums = self._sealed(key, gaps, rolled)
-        sealed = [
-            WindowCount(total.window, total.n, total.amount, Status.SEALED)
-            for total in totals
-            if total.window not in live
-        ]
+        if any(total.corrections != NO_CORRECTIONS for total in sums.values()) and (
+            self._effects.now() - began >= self._settings.settle_ms
+            and rolled != self._rolled_within(since or 0, end)
+        ):
+            return self._count(key, since, until, now, deadline, rolled_up=False)
+        sealed = [_window_count(total) for total in totals if total.window not in live]
         counted, why_missing, gathering = self._tally(key, list(live.values()), deadline)
         windows = sorted([*sealed, *counted], key=lambda count: count.window)
         named = [_period_count(state, sums.get(state.name)) for state in rolled]
@@ -135,10 +141,16 @@ class Reader(Lookups):
             gathering=gathering,
         )
 
+    def _rolled_within(self, since: int, until: int) -> list[PeriodState]:
+        rolled = rolled_within(self._catalog, self._effects, since, until)
+        return sorted(rolled, key=lambda state: period_of(state.name))
+
     def _sealed(
         self, key: str, gaps: Sequence[Gap], rolled: Sequence[PeriodState]
     ) -> tuple[list[Total], dict[PeriodName, PeriodTotal]]:
-        """A key's totals of the windows that start in the gaps, and its sums of the periods."""
+        """A key's totals of the windows that start in the gaps, and its sums of the periods, both
+        with their corrections.
+        """
         of_windows = [
             partial(
                 self._totals.of_key,
@@ -197,25 +209,32 @@ class Reader(Lookups):
         except Missing as missing:
             gone = f"it is not sealed, and its table is gone: {missing}"
             try:
-                return self._total_of(key, window.id) or gone
+                return self._total_of(key, window) or gone
             except StoreError as error:
                 return str(error)
         except StoreError as error:
             return str(error)
-        return WindowCount(window.id, tally.n, tally.amount, window.status, tally.reading)
+        return WindowCount(
+            window.id, tally.n, tally.amount, window.status, tally.reading, tally.retracted
+        )
 
-    def _total_of(self, key: str, window: WindowId) -> WindowCount | None:
+    def _total_of(self, key: str, window: Window) -> WindowCount | None:
         """The total of a window that was sealed after its state was read; None: it was not."""
-        state = self._catalog.window(window)
+        state = self._catalog.window(window.id)
         if state is None or not state.status.sealed:
             return None
-        total = self._totals.of_window(window, [key]).get(key)
-        return WindowCount(
-            window, total.n if total else 0, total.amount if total else 0, state.status
-        )
+        totals = self._totals.of_key(key, window.id, window_id(window.end))
+        counts = [_window_count(total, state.status) for total in totals]
+        return counts[0] if counts else WindowCount(window.id, 0, 0, state.status)
+
+
+def _window_count(total: Total, status: Status = Status.SEALED) -> WindowCount:
+    n, amount, retracted = net(total).n, net(total).amount, total.retracted
+    return WindowCount(total.window, n, amount, status, retracted=retracted)
 
 
 def _period_count(state: PeriodState, total: PeriodTotal | None) -> PeriodCount:
     if total is None:
         return PeriodCount(state.name, state.windows, 0, 0)
-    return PeriodCount(state.name, total.windows, total.n, total.amount)
+    n, amount = net(total).n, net(total).amount
+    return PeriodCount(state.name, total.windows, n, amount, total.retracted)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from tallyroll.model.amounts import Summed
 from tallyroll.model.states import Status
-from tallyroll.model.totals import Listed
+from tallyroll.model.tallies import retracted_of
+from tallyroll.model.totals import Listed, net
 from tallyroll.model.windows import WindowId
 
 
@@ -16,6 +17,8 @@ from tallyroll.model.windows import WindowId
 class Top(Summed):
     """The largest keys of a window, and the sums over all its keys: `value`, and `amount` in
     millionths.
+
+    What was `retracted` (events, amount) is not in them, nor in those of the keys.
 
     `missing` is the number of buckets that could not be read in time. If there are any, all numbers
     are lower bounds and other keys may be larger.
@@ -29,6 +32,7 @@ class Top(Summed):
     amount: int
     missing: int
     as_of: int
+    retracted: tuple[int, int] = (0, 0)
 
     @property
     def complete(self) -> bool:
@@ -46,11 +50,14 @@ class Largest:
     keys: int = 0
     events: int = 0
     amount: int = 0
+    retracted: tuple[int, int] = (0, 0)
 
     def add(self, more: Sequence[Listed]) -> None:
         """Add keys that were not added before."""
+        more = [net(each) for each in more]
         events, amount = sum(each.n for each in more), sum(each.amount for each in more)
-        self.merge(Largest(self.n, self.by_amount, more, len(more), events, amount))
+        retracted = retracted_of(each.retracted for each in more)
+        self.merge(Largest(self.n, self.by_amount, more, len(more), events, amount, retracted))
 
     def merge(self, other: Largest) -> None:
         """Add the keys of another, which have not been added before."""
@@ -58,6 +65,7 @@ class Largest:
         self.keys += other.keys
         self.events += other.events
         self.amount += other.amount
+        self.retracted = retracted_of((self.retracted, other.retracted))
 
     def _rank(self, total: Listed) -> tuple[int, str]:
         return -total.amount if self.by_amount else -total.n, total.key

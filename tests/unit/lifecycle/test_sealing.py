@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,8 @@ from tallyroll.lifecycle import sealing
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.records import Increment
 from tallyroll.model.specs import Spec
-from tallyroll.model.tallies import Sum, Tally
-from tallyroll.model.totals import Total
+from tallyroll.model.tallies import Stripe, Sum, Tally
+from tallyroll.model.totals import Corrections, PeriodTotal, Total
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.store import Verdict
 from tests.harness.pipeline import NOW, WINDOW, Pipeline, opened, record_with, spec_of
@@ -247,3 +249,80 @@ def test_a_store_that_folds_does_so_first_and_goes_on_from_its_progress(
 
 def test_the_progress_of_a_store_that_does_not_fold_is_told_as_always() -> None:
     assert "fold" not in sealed(counted(), most=1).text()
+
+
+def retracting(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, keys: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Let each stripe of these keys say that some of its events were retracted; what the keys have
+    retracted then.
+    """
+    spec, store = pipeline.spec(), pipeline.store
+    truth = dict.fromkeys(keys, (0, 0))
+    stripes, tallies = store.stripes, store.tallies
+    for number in range(1, spec.buckets + 1):
+        for tally in listed_tallies(store, spec, number):
+            if tally.key in truth:
+                n, amount = truth[tally.key]
+                truth[tally.key] = (n + 2, amount - 7)
+
+    def changed(*given: Any) -> Iterator[list[Stripe]]:
+        for page in stripes(*given):
+            yield [
+                replace(each, tally=replace(each.tally, retracted=(2, -7)))
+                if each.tally.key in truth
+                else each
+                for each in page
+            ]
+
+    def gathered(*given: Any) -> dict[str, Tally]:
+        found = tallies(*given)
+        return {key: replace(each, retracted=truth.get(key, (0, 0))) for key, each in found.items()}
+
+    monkeypatch.setattr(store, "stripes", changed)
+    monkeypatch.setattr(store, "tallies", gathered)
+    return truth
+
+
+@pytest.mark.parametrize("slice_", [1, 3, 1_000])
+def test_what_was_retracted_is_noted_once_wherever_sealing_was_cut_off(
+    slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its progress is that of a window without retractions, which every release can read."""
+    monkeypatch.setattr(sealing, "STRIPES_PER_SLICE", slice_)
+    pipeline = opened()
+    added(pipeline, NESTED, times=7)
+    truth = retracting(pipeline, monkeypatch, NESTED[::2])
+    state = Sealing()
+    while not state.done:
+        again = sealed(pipeline, state, most=1).text()
+        state = Sealing.parse(sealed(pipeline, state, most=1).text())
+        assert again == state.text()
+        assert all(len(each) == 3 for each in json.loads(again)["begun"])
+    for period in ("day#20261120", "month#202611"):
+        pipeline.totals.roll([PeriodTotal(key, period, 7, 7, 1, 1, "") for key in NESTED])
+    for key in NESTED:
+        [total] = pipeline.totals.of_key(key, WINDOW, "99999999T999999Z")
+        assert (total.n, total.corrections) == (7, Corrections(before=truth.get(key, (0, 0))))
+        for period in ("day#20261120", "month#202611"):
+            [summed] = pipeline.totals.periods_of_key(key, period, period)
+            assert summed.corrections == total.corrections
+
+
+def test_what_was_retracted_is_noted_before_its_total_is_put(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = counted()
+    truth = retracting(pipeline, monkeypatch, ["k"])
+    put = pipeline.totals.put
+
+    def watched(totals: Sequence[Total]) -> None:
+        put(totals)
+        for total in pipeline.totals.of_key("k", WINDOW, "99999999T999999Z"):
+            assert total.retracted == truth["k"]
+
+    monkeypatch.setattr(pipeline.totals, "put", watched)
+    assert sealed(pipeline).done
+    [total] = pipeline.totals.of_key("k", WINDOW, "99999999T999999Z")
+    assert total.retracted == truth["k"] != (0, 0)
+    assert pipeline.totals.revision("month#202611") == 1

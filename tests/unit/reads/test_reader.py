@@ -11,6 +11,7 @@ from tallyroll.errors import Missing, Throttled, UsageError
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Total
 from tallyroll.reads.counts import Count, Gathering
 from tests.harness.pipeline import (
     HOUR,
@@ -141,10 +142,14 @@ def test_a_total_that_cannot_be_read_is_missing_with_its_reason(
     pipeline = counted()
     _meanwhile(pipeline, lambda: _to_its_end(pipeline, Status.DROPPED))
 
-    def throttled(*_: object) -> None:
-        raise Throttled("slow down")
+    of_key = pipeline.totals.of_key
 
-    monkeypatch.setattr(pipeline.totals, "of_window", throttled)
+    def throttled(key: str, since: str, until: str) -> list[Total]:
+        if since == WINDOW:
+            raise Throttled("slow down")
+        return of_key(key, since, until)
+
+    monkeypatch.setattr(pipeline.totals, "of_key", throttled)
     answer = count(pipeline)
     assert (answer.complete, answer.why_missing[WINDOW]) == (False, "slow down")
 

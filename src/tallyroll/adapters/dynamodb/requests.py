@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from tallyroll.adapters.aws.client import Caller, response_of, retried
 from tallyroll.adapters.dynamodb.attributes import expressed
@@ -39,6 +40,8 @@ _LIMITS = {
     "ThrottlingError": Limit.TABLE,
 }
 TRIPS_AT_ONCE = 16
+
+R = TypeVar("R")
 
 Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
@@ -122,6 +125,13 @@ class DynamoTable:
         for page in self.query("pk = :pk AND sk BETWEEN :first AND :last", values, **more):
             yield from page
 
+    def after(self, pk: str, after: str, limit: int) -> Iterator[list[Item]]:
+        """The items of one partition behind a sort key ("": all), in pages of at most `limit`."""
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
+        if after:
+            condition, values = f"{condition} AND sk > :after", values | {":after": {"S": after}}
+        yield from self.query(condition, values, Limit=limit)
+
     def update_if(self, change: Mapping[str, Any]) -> None:
         """An update whose condition may fail, and which may be repeated."""
         with throttled_if(*CONFLICTS), ignoring(CONDITION_FAILED):
@@ -150,6 +160,35 @@ class DynamoTable:
             return None
 
         return retried(self.effects, TRANSACTION, once, passing)
+
+    def decide(
+        self,
+        rows: Sequence[R],
+        actions_of: Callable[[R], list[Action]],
+        beside: Callable[[Sequence[R]], list[Action]] = lambda _: [],
+    ) -> list[tuple[R, Item]]:
+        """Carry out the actions of all rows whose conditions hold, in one transaction, with those
+        `beside` these rows. Returns the other rows, each with an item that did not fit.
+        """
+        findings: list[tuple[R, Item]] = []
+        while rows:
+            parts = [actions_of(row) for row in rows]
+            reasons = self.transact([*chain.from_iterable(parts), *beside(rows)])
+            if reasons is None:
+                break
+            remaining, left = iter(reasons), []
+            for row, part in zip(rows, parts, strict=True):
+                failed = [
+                    reason
+                    for reason in islice(remaining, len(part))
+                    if reason.get("Code") == REASON_CONDITION
+                ]
+                if failed:
+                    findings.append((row, failed[0].get("Item") or {}))
+                else:
+                    left.append(row)
+            rows = left
+        return findings
 
 
 @contextmanager

@@ -5,26 +5,27 @@ its listing   pk ~w.{window}.{bucket} sk {key}             n, v        put with 
 period        pk {key}                sk day#20261120, month#202611    n, v, e, w, d
 its listing   pk ~w.{day}.{bucket}    sk {key}             n, v, e     of days only
 
-`e` is the period's epoch, `w` its number of windows, `d` the digest of their ids.
+`e` is the period's epoch, `w` its number of windows, `d` the digest of their ids. Corrections are
+items of their own: see `corrections.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.attributes import ABSENT
+from tallyroll.adapters.dynamodb.corrections import DynamoCorrections, behind, with_corrections
 from tallyroll.adapters.dynamodb.items import Item
-from tallyroll.adapters.dynamodb.requests import REASON_CONDITION, Action, DynamoTable
+from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.periods import PeriodName, period_of
 from tallyroll.model.sharding import calculated
-from tallyroll.model.totals import Listed, PeriodTotal, Total
+from tallyroll.model.totals import NO_CORRECTIONS, Corrections, Listed, PeriodTotal, Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 
@@ -39,7 +40,7 @@ def listing_of(name: WindowId | PeriodName, bucket: int) -> str:
     return f"~w.{name}.{bucket}"
 
 
-class DynamoTotals:
+class DynamoTotals(DynamoCorrections):
     """The totals port on one DynamoDB table."""
 
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
@@ -66,35 +67,11 @@ class DynamoTotals:
     ) -> list[tuple[R, Item]]:
         """Put rows in concurrent transactions. Returns conflicting ones with the stored item."""
         jobs = [
-            partial(self._put, rows[at : at + ROWS_PER_TRANSACTION], actions_of)
+            partial(self._table.decide, rows[at : at + ROWS_PER_TRANSACTION], actions_of)
             for at in range(0, len(rows), ROWS_PER_TRANSACTION)
         ]
         together = self._table.effects.together(jobs, PUTS_AT_ONCE)
         return [finding for findings in together for finding in findings]
-
-    def _put(
-        self, rows: Sequence[R], actions_of: Callable[[R], list[Action]]
-    ) -> list[tuple[R, Item]]:
-        findings: list[tuple[R, Item]] = []
-        while rows:
-            parts = [actions_of(row) for row in rows]
-            actions = [action for part in parts for action in part]
-            reasons = self._table.transact(actions)
-            if reasons is None:
-                break
-            remaining, left = iter(reasons), []
-            for row, part in zip(rows, parts, strict=True):
-                failed = [
-                    reason
-                    for reason in islice(remaining, len(part))
-                    if reason.get("Code") == REASON_CONDITION
-                ]
-                if failed:
-                    findings.append((row, failed[0].get("Item") or {}))
-                else:
-                    left.append(row)
-            rows = left
-        return findings
 
     def _actions(self, total: Total) -> list[Action]:
         """The puts of a total and of its listing."""
@@ -136,21 +113,18 @@ class DynamoTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        values = {":pk": {"S": listing_of(name, bucket)}}
-        condition = "pk = :pk"
-        if after:
-            values[":after"] = {"S": after}
-            condition += " AND sk > :after"
-        for page in self._table.query(condition, values, Limit=limit):
+        for page in self._table.after(listing_of(name, bucket), after, limit):
             yield [_listed(item) for item in page]
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
-        return [_period_total(item) for item in self._table.between(key, first, last)]
+        items = self._table.between(key, first, behind(last))
+        return [_period_total(item, made) for item, made in with_corrections(items)]
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
         if since >= until:
             return []
-        totals = map(_total, self._table.between(key, since, until))
+        items = self._table.between(key, since, until)
+        totals = [_total(item, made) for item, made in with_corrections(items)]
         return [total for total in totals if total.window < until]
 
     def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
@@ -159,16 +133,17 @@ class DynamoTotals:
         return {total.key: total for total in found}
 
 
-def _total(item: Item) -> Total:
+def _total(item: Item, corrections: Corrections = NO_CORRECTIONS) -> Total:
     return Total(
         key=item["pk"]["S"],
         window=item["sk"]["S"],
         n=int(item["n"]["N"]),
         amount=read_amount(item["v"]["N"]),
+        corrections=corrections,
     )
 
 
-def _period_total(item: Item) -> PeriodTotal:
+def _period_total(item: Item, corrections: Corrections) -> PeriodTotal:
     return PeriodTotal(
         key=item["pk"]["S"],
         period=item["sk"]["S"],
@@ -177,6 +152,7 @@ def _period_total(item: Item) -> PeriodTotal:
         epoch=int(item["e"]["N"]),
         windows=int(item["w"]["N"]),
         digest=item["d"]["S"],
+        corrections=corrections,
     )
 
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tallyroll.errors import ProofMismatch, StateConflict
 from tallyroll.limits import LISTING_BUCKETS
-from tallyroll.model.periods import PeriodName, period_of
+from tallyroll.model.periods import PeriodName, month_of, period_of, periods_at
 from tallyroll.model.sharding import calculated
-from tallyroll.model.totals import Listed, PeriodTotal, Total
-from tallyroll.model.windows import WindowId
+from tallyroll.model.totals import (
+    NO_CORRECTIONS,
+    Correction,
+    Corrections,
+    Listed,
+    PeriodTotal,
+    Total,
+)
+from tallyroll.model.windows import WindowId, window_start
+from tallyroll.ports.store import Answer, Element
 
 
 class MemoryTotals:
-    """Totals by key and window or period, and their listings."""
+    """Totals by key and window or period, their listings, and corrections."""
 
     def __init__(self) -> None:
+        self._corrections: dict[tuple[str, WindowId, str, int | None], Correction] = {}
+        self._corrected: dict[tuple[str, WindowId | PeriodName], Corrections] = {}
+        self._noted: set[tuple[str, WindowId]] = set()  # what was retracted before is put
+        self._revisions = Counter[PeriodName]()
         self._totals: dict[tuple[str, WindowId], Total] = {}
         self._rolled: dict[tuple[str, PeriodName], PeriodTotal] = {}
         self._listings: dict[tuple[str, int], dict[str, Listed]] = {}
@@ -49,17 +63,11 @@ class MemoryTotals:
     def listing(
         self, name: WindowId | PeriodName, bucket: int, after: str, limit: int
     ) -> Iterator[list[Listed]]:
-        while True:
-            rows = self._listings.get((name, bucket), {})
-            keys = sorted(key for key in rows if key > after)[:limit]
-            yield [rows[key] for key in keys]
-            if len(keys) < limit:
-                return
-            after = keys[-1]
+        yield from _pages(self._listings.get((name, bucket), {}), after, limit)
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
         found = [
-            total
+            replace(total, corrections=self._corrected.get((key, total.window), NO_CORRECTIONS))
             for total in self._totals.values()
             if total.key == key and since <= total.window < until
         ]
@@ -71,11 +79,64 @@ class MemoryTotals:
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
         found = [
-            total
+            replace(total, corrections=self._corrected.get((key, total.period), NO_CORRECTIONS))
             for total in self._rolled.values()
             if total.key == key and first <= total.period <= last
         ]
         return sorted(found, key=lambda total: total.period)
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Element]:
+        answers = []
+        for each in corrections:
+            name = each.keys[0], each.window, each.id, each.index
+            if before := self._corrections.get(name):
+                answers.append(Element(Answer.DUPLICATE, before.digest))
+                continue
+            self._corrections[name] = each
+            for key in each.keys:
+                self._add(key, each.window, Corrections(each.n, each.amount))
+            self._revisions[month_of(window_start(each.window)).name] += 1
+            answers.append(Element(Answer.FINE))
+        return answers
+
+    def put_retracted(self, window: WindowId, retracted: Mapping[str, tuple[int, int]]) -> None:
+        findings = []
+        for key, before in retracted.items():
+            if (key, window) in self._noted:
+                if (noted := self._corrected[key, window].before) != before:
+                    findings.append(f"key {key!r} window {window}: {noted} are noted, not {before}")
+                continue
+            self._noted.add((key, window))
+            self._add(key, window, Corrections(before=before))
+            self._revisions[month_of(window_start(window)).name] += 1
+        if findings:
+            raise ProofMismatch(findings)
+
+    def _add(self, key: str, window: WindowId, more: Corrections) -> None:
+        """Add to a key's sums of corrections."""
+        for name in (window, *(period.name for period in periods_at(window_start(window)))):
+            had = self._corrected.get((key, name), NO_CORRECTIONS)
+            before = had.before[0] + more.before[0], had.before[1] + more.before[1]
+            self._corrected[key, name] = Corrections(
+                had.n + more.n, had.amount + more.amount, before
+            )
+
+    def corrections(self, key: str, window: WindowId) -> list[Correction]:
+        names = self._corrections.items()
+        return [each for name, each in names if name[:2] == (key, window)]
+
+    def corrected(
+        self, window: WindowId, bucket: int, after: str, limit: int
+    ) -> Iterator[list[Listed]]:
+        rows = {
+            key: Listed(key, 0, 0, corrections=made)
+            for (key, name), made in self._corrected.items()
+            if name == window and calculated(key, LISTING_BUCKETS) == bucket
+        }
+        yield from _pages(rows, after, limit)
+
+    def revision(self, month: PeriodName) -> int:
+        return self._revisions[month]
 
     def listed(self) -> list[Total]:
         """All totals of windows, in the order in which they were put."""
@@ -84,3 +145,12 @@ class MemoryTotals:
     def rolled(self) -> list[PeriodTotal]:
         """All totals of days and months, in the order in which they were first put."""
         return list(self._rolled.values())
+
+
+def _pages(rows: Mapping[str, Listed], after: str, limit: int) -> Iterator[list[Listed]]:
+    while True:
+        keys = sorted(key for key in rows if key > after)[:limit]
+        yield [rows[key] for key in keys]
+        if len(keys) < limit:
+            return
+        after = keys[-1]

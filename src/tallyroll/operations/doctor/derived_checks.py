@@ -17,6 +17,7 @@ from tallyroll.model.periods import (
     windows_digest,
 )
 from tallyroll.model.states import Window
+from tallyroll.model.tallies import retracted_of
 from tallyroll.model.totals import Listed, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.operations.doctor.checkup import (
@@ -121,9 +122,17 @@ def rollups(case: Checkup) -> Iterator[Sign]:
         rolled = [state for state in periods if state.complete]
         for state in rolled if case.deep else rolled[-most:]:
             looked += 1
+            month = month_of(period_of(state.name).start).name
+            revision = case.totals.revision(month)
             texts = list(_of_period(case, state))
-            # The roller may have rolled it up again since, after a window was created in it.
-            if texts and case.catalog.periods(state.name, state.name) == [state]:
+            # The roller may have rolled it up again since, after a window was created in it; or
+            # corrections were added.
+            unchanged = (
+                texts
+                and case.catalog.periods(state.name, state.name) == [state]
+                and case.totals.revision(month) == revision
+            )
+            if unchanged:
                 name = shown_name(state.name)
                 remedy = _UNROLL.format(restoring=restoring(case.resources.totals.name))
                 yield from (finding(f"{name}: {each}", remedy) for each in texts)
@@ -154,6 +163,11 @@ def _of_period(case: Checkup, state: PeriodState) -> Iterator[str]:
         if rolled != [(*by_windows, state.epoch)]:
             shown = rolled[0][:2] if rolled else "none"
             yield f"key {key!r}: (events, amount) {shown}, by its windows {by_windows}"
+        made = retracted_of(each.corrections[:2] for each in totals)
+        before = retracted_of(each.corrections.before for each in totals)
+        if any(each.corrections != (*made, before) for each in sums):
+            corrected = [tuple(each.corrections) for each in sums]
+            yield f"key {key!r}: corrections {corrected}, by its windows {(*made, before)}"
 
 
 def _pages(case: Checkup, name: WindowId | PeriodName) -> Iterator[tuple[int, list[Listed]]]:

@@ -13,6 +13,7 @@ from tallyroll.errors import StoreError
 from tallyroll.operations.doctor import (
     alarm_checks,
     archive_checks,
+    correction_checks,
     deployment_checks,
     derived_checks,
     queue_checks,
@@ -52,6 +53,7 @@ EXAMINATIONS: dict[str, Examination] = {
     "totals": _founded(total_checks.totals),
     "listing": _founded(derived_checks.listing),
     "rollups": _founded(derived_checks.rollups),
+    "corrections": _founded(correction_checks.corrections),
     "bucket": archive_checks.bucket,
     "archives": _founded(archive_checks.archives),
     "queue": queue_checks.queue,

@@ -1,0 +1,279 @@
+"""Corrections of sealed windows, in the table of totals.
+
+correction    pk {least key}            sk ~r#{window}#r#{id}, ~r#{window}#p#{packet}#{index}
+                                        n, v, h, at, by, why, and g: all keys, if they are several
+of a window   pk {key}                  sk 20261120T080000Z#r                n, v, rn, rv
+its listing   pk ~c.{window}.{bucket}   sk {key}                             n, v, rn, rv
+of a period   pk {key}                  sk day#20261120#r, month#202611#r    n, v, rn, rv, e, w, d
+revision      pk ~revisions             sk month#202611                      n
+
+`h` is the digest of the event's record. In sums, `n` and `v` are negative, so an earlier release
+that takes such a row for one of a total adds it up correctly; for that, periods have `e`, `w` and
+`d`, which mean nothing here. It shows the row as a window of its own, and rolled-up days and months
+without their corrections. `rn` and `rv` are what was retracted before windows were sealed. A row
+of a window has them once they are added, to its day, month and listing in the same transaction.
+
+What a count queries holds the rows: `{window}#r` sorts between two windows, and `day#20261120#r`
+before `day#20261120$`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tallyroll.adapters.dynamodb.items import Item, binary_of
+from tallyroll.adapters.dynamodb.puts import put_if_absent
+from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
+from tallyroll.errors import ProofMismatch
+from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.periods import PeriodName, month_of, periods_at
+from tallyroll.model.sharding import calculated
+from tallyroll.model.totals import NO_CORRECTIONS, Correction, Corrections, Listed
+from tallyroll.model.windows import WindowId, window_start
+from tallyroll.ports.store import Answer, Element
+
+_OF = "#r"
+_REVISIONS = "~revisions"
+_ROWS_OF_KEY = 4  # window, day, month, listing
+KEYS_AT_ONCE = (TRANSACTION_ACTIONS_MAX - 1) // _ROWS_OF_KEY  # beside the revision
+
+_Retracted = tuple[str, tuple[int, int]]
+
+
+class _Place(NamedTuple):
+    """The place of a row of sums; those of periods have what earlier releases read of a period."""
+
+    pk: str
+    sk: str
+    of_period: bool = False
+
+
+def behind(last: PeriodName) -> str:
+    """The end of a query that finds the rows of periods up to the last, and their corrections."""
+    return f"{last}$"
+
+
+def with_corrections(items: Iterable[Item]) -> Iterator[tuple[Item, Corrections]]:
+    """Of a query of a key's rows, each total with its corrections.
+
+    Corrections without a total are left out: the total was put after its place was read, and is not
+    in the answer either.
+    """
+    total: Item | None = None
+    for item in items:
+        if item["sk"]["S"].endswith(_OF):
+            if total and item["sk"]["S"] == total["sk"]["S"] + _OF:
+                yield total, _parse(item)
+                total = None
+            continue
+        if total:
+            yield total, NO_CORRECTIONS
+        total = item
+    if total:
+        yield total, NO_CORRECTIONS
+
+
+class DynamoCorrections:
+    """The corrections in the port of totals."""
+
+    _table: DynamoTable
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Element]:
+        first: dict[tuple[str, str], Correction] = {}
+        for each in corrections:
+            first.setdefault(_name(each), each)
+        answers = dict.fromkeys(first, Element(Answer.FINE))
+        for batch in _transactions(list(first.values())):
+            for each, stored in self._table.decide(batch, self._put_entry, self._additions):
+                answers[_name(each)] = Element(Answer.DUPLICATE, binary_of(stored["h"]["B"]))
+        found = []
+        for each in corrections:
+            found.append(answers[_name(each)])
+            if found[-1].answer is Answer.FINE:
+                answers[_name(each)] = Element(Answer.DUPLICATE, each.digest)
+        return found
+
+    def _put_entry(self, correction: Correction) -> list[Action]:
+        return [put_if_absent(self._table.name, _entry(correction))]
+
+    def _additions(self, corrections: Sequence[Correction]) -> list[Action]:
+        """What these corrections add to sums and revisions."""
+        events, amounts, months = Counter[_Place](), Counter[_Place](), Counter[PeriodName]()
+        for each in corrections:
+            months[month_of(window_start(each.window)).name] += 1
+            for place in _places_of(each):
+                events[place] += each.n
+                amounts[place] += each.amount
+        return [
+            *(self._add(place, -n, -amounts[place]) for place, n in events.items()),
+            *(self._revise(month, by) for month, by in months.items()),
+        ]
+
+    def put_retracted(self, window: WindowId, retracted: Mapping[str, tuple[int, int]]) -> None:
+        findings: list[tuple[_Retracted, Item]] = []
+        rows, month = list(retracted.items()), month_of(window_start(window)).name
+
+        def rows_of(one: _Retracted) -> list[Action]:
+            key, (n, amount) = one
+            row, *others = (self._add(place, 0, 0, n, amount) for place in _places(key, window))
+            row["Update"] |= {
+                "ConditionExpression": "attribute_not_exists(rn)",
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+            return [row, *others]
+
+        # One after the other, since all of them add to the revision.
+        for at in range(0, len(rows), KEYS_AT_ONCE):
+            batch = rows[at : at + KEYS_AT_ONCE]
+            findings += self._table.decide(batch, rows_of, lambda _: [self._revise(month, 1)])
+        wrong = [
+            (one, before) for one, item in findings if (before := _parse(item).before) != one[1]
+        ]
+        if wrong:
+            raise ProofMismatch(
+                [
+                    f"key {key!r} window {window}: (events, amount) {before} are stored as"
+                    f" retracted before it was sealed, not {found}"
+                    for (key, found), before in wrong
+                ]
+            )
+
+    def _add(self, place: _Place, n: int, amount: int, *before: int) -> Action:
+        values = {":n": {"N": str(n)}, ":v": {"N": format_amount(amount)}}
+        update = "ADD n :n, v :v"
+        if before:
+            values |= {":rn": {"N": str(before[0])}, ":rv": {"N": format_amount(before[1])}}
+            update += ", rn :rn, rv :rv"
+        if place.of_period:
+            values |= {":none": {"N": "0"}, ":text": {"S": "-"}}
+            update += " SET e = :none, w = :none, d = :text"
+        return {
+            "Update": {
+                "TableName": self._table.name,
+                "Key": {"pk": {"S": place.pk}, "sk": {"S": place.sk}},
+                "UpdateExpression": update,
+                "ExpressionAttributeValues": values,
+            }
+        }
+
+    def _revise(self, month: PeriodName, by: int) -> Action:
+        return {
+            "Update": {
+                "TableName": self._table.name,
+                "Key": {"pk": {"S": _REVISIONS}, "sk": {"S": month}},
+                "UpdateExpression": "ADD n :n",
+                "ExpressionAttributeValues": {":n": {"N": str(by)}},
+            }
+        }
+
+    def revision(self, month: PeriodName) -> int:
+        found = self._table.get_all([{"pk": {"S": _REVISIONS}, "sk": {"S": month}}])
+        return int(found[0]["n"]["N"]) if found else 0
+
+    def corrected(
+        self, window: WindowId, bucket: int, after: str, limit: int
+    ) -> Iterator[list[Listed]]:
+        for page in self._table.after(_listing(window, bucket), after, limit):
+            yield [Listed(item["sk"]["S"], 0, 0, corrections=_parse(item)) for item in page]
+
+    def corrections(self, key: str, window: WindowId) -> list[Correction]:
+        return [
+            _correction(item) for item in self._table.between(key, f"~r#{window}#", f"~r#{window}$")
+        ]
+
+
+def _listing(window: WindowId, bucket: int) -> str:
+    return f"~c.{window}.{bucket}"
+
+
+def _places(key: str, window: WindowId) -> list[_Place]:
+    """The rows that sum up the corrections of a key in a window, that of the window first."""
+    periods = periods_at(window_start(window))
+    return [
+        _Place(key, window + _OF),
+        *(_Place(key, period.name + _OF, of_period=True) for period in periods),
+        _Place(_listing(window, calculated(key, LISTING_BUCKETS)), key),
+    ]
+
+
+def _places_of(correction: Correction) -> Iterator[_Place]:
+    for key in correction.keys:
+        yield from _places(key, correction.window)
+
+
+def _transactions(corrections: Sequence[Correction]) -> Iterator[list[Correction]]:
+    """Corrections that one transaction can hold: an item for each, and for each row and revision
+    that they add to.
+    """
+    batch: list[Correction] = []
+    touched: set[_Place | PeriodName] = set()
+    for each in corrections:
+        touches: set[_Place | PeriodName] = {*_places_of(each)}
+        touches.add(month_of(window_start(each.window)).name)
+        if batch and len(batch) + 1 + len(touched | touches) > TRANSACTION_ACTIONS_MAX:
+            yield batch
+            batch, touched = [], set()
+        batch.append(each)
+        touched |= touches
+    if batch:
+        yield batch
+
+
+def _name(correction: Correction) -> tuple[str, str]:
+    """The primary key of a correction's own item."""
+    kind, id_ = "r", correction.id
+    if correction.index is not None:
+        kind, id_ = "p", f"{correction.id}#{correction.index}"
+    return correction.keys[0], f"~r#{correction.window}#{kind}#{id_}"
+
+
+def _entry(correction: Correction) -> Item:
+    pk, sk = _name(correction)
+    item: Item = {
+        "pk": {"S": pk},
+        "sk": {"S": sk},
+        "n": {"N": str(correction.n)},
+        "v": {"N": format_amount(correction.amount)},
+        "h": {"B": correction.digest},
+        "at": {"N": str(correction.at)},
+        "by": {"S": correction.by},
+        "why": {"S": correction.why},
+    }
+    if len(correction.keys) > 1:
+        item["g"] = {"SS": list(correction.keys)}
+    return item
+
+
+def _correction(item: Item) -> Correction:
+    key = item["pk"]["S"]
+    _, window, kind, id_ = item["sk"]["S"].split("#", 3)
+    index = None
+    if kind == "p":
+        id_, _, number = id_.rpartition("#")
+        index = int(number)
+    return Correction(
+        window,
+        id_,
+        tuple(sorted(item["g"]["SS"])) if "g" in item else (key,),
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        digest=binary_of(item["h"]["B"]),
+        at=int(item["at"]["N"]),
+        by=item["by"]["S"],
+        why=item["why"]["S"],
+        index=index,
+    )
+
+
+def _parse(item: Item) -> Corrections:
+    return Corrections(
+        n=-int(item["n"]["N"]),
+        amount=-read_amount(item["v"]["N"]),
+        before=(
+            int(item["rn"]["N"]) if "rn" in item else 0,
+            read_amount(item["rv"]["N"]) if "rv" in item else 0,
+        ),
+    )
