@@ -14,6 +14,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.tallies import Tally
 
 NUMBER_BYTES_MAX = 21
+STRIPE_BYTES_MAX = 3  # of its number, at most 10,000
 NUMBERS_KEPT = 4_096
 
 
@@ -56,7 +57,9 @@ def sized(record: Record) -> Record:
 
 
 def _record_bytes(record: Record) -> int:
-    """The bytes of a record's item, names of attributes included."""
+    """The bytes of a record's item, names of attributes included; up to two more than it has, since
+    its stripe is chosen later.
+    """
     size = len("pk.ske#tsnvh") + len(record.digest)
     size += text_bytes(record.key) + len(str(record.shard)) + text_bytes(record.id)
     size += _count_bytes(record.ts) + _count_bytes(record.n)
@@ -65,6 +68,12 @@ def _record_bytes(record: Record) -> int:
         size += len("data") + len(record.data)
     if record.format is not None:
         size += len("fmt") + text_bytes(record.format)
+    if record.keys:
+        size += len("g") + sum(map(text_bytes, record.keys))
+    if record.slot is not None:
+        size += len("m") + number_bytes(str(record.slot))
+    if record.series or record.stripe is not None:  # stored soon, or with it
+        size += len("s") + STRIPE_BYTES_MAX
     return size
 
 

@@ -14,7 +14,8 @@ from tallyroll.adapters.dynamodb.items import (
     record_item,
     tally_key,
 )
-from tallyroll.model.items import Gate
+from tallyroll.model.items import Gate, sized
+from tallyroll.model.records import Record
 from tallyroll.model.tallies import Tally
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import record_with, spec_of
@@ -26,6 +27,31 @@ def test_a_record_is_read_back_without_its_series() -> None:
     assert parse_item(record_item(RECORD)) == replace(RECORD, series=())
     bare = record_with()
     assert parse_item(record_item(bare)) == replace(bare, series=())
+
+
+def test_what_a_retraction_needs_is_read_back() -> None:
+    least = record_with(key="a", keys=("a", "b", "ü"), slot=30, stripe=14)
+    for record in (least, replace(least, key="b", keys=("a",), slot=0)):
+        found = parse_item(record_item(record))
+        assert isinstance(found, Record)
+        assert found == replace(record, series=())
+        assert found.stripe == 14
+
+
+def test_a_record_that_an_earlier_release_stored_has_none_of_it() -> None:
+    item = record_item(RECORD)
+    assert not item.keys() & {"g", "m", "s"}
+    found = parse_item(item)
+    assert isinstance(found, Record)
+    assert (found.keys, found.slot, found.stripe) == ((), None, None)
+
+
+@pytest.mark.parametrize("stripe", [1, 9_999, 10_000])
+@pytest.mark.parametrize("changes", [{}, {"keys": ("k", "é.1")}, {"keys": ("a",)}, {"slot": 30}])
+def test_a_record_is_sized_before_its_stripe_is_known(changes: dict[str, Any], stripe: int) -> None:
+    record = record_with("e.1#2", n=3, data=b'{"a":1}', format="json", **changes)
+    stored = item_bytes(record_item(replace(record, stripe=stripe)))
+    assert stored <= sized(record).size <= stored + 1
 
 
 def test_a_record_is_read_back_from_an_archive() -> None:

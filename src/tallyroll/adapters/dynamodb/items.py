@@ -1,6 +1,6 @@
 """The items of a window table as DynamoDB JSON, which is also the format of archives.
 
-record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt
+record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt, g, m, s
 chunk   pk {key}.{shard}  sk c#{record id}#{number}  data
 tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59
 gate    pk ~g.{number}    sk g#                      open
@@ -72,6 +72,13 @@ def record_item(record: Record) -> Item:
         item["data"] = {"B": record.data}
     if record.format is not None:
         item["fmt"] = {"S": record.format}
+    if record.keys:
+        least_of_all = len(record.keys) > 1
+        item["g"] = {"SS": list(record.keys)} if least_of_all else {"S": record.keys[0]}
+    if record.slot is not None:
+        item["m"] = {"N": str(record.slot)}
+    if record.stripe is not None:
+        item["s"] = {"N": str(record.stripe)}
     return item
 
 
@@ -159,7 +166,7 @@ def parse_item(item: Mapping[str, Any]) -> Content:
 
 
 def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str, Any]]) -> Record:
-    data, form = item.get("data"), item.get("fmt")
+    data, form, group = item.get("data"), item.get("fmt"), item.get("g", {})
     return Record(
         key=key,
         id=record_id,
@@ -170,7 +177,15 @@ def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str
         digest=binary_of(item["h"]["B"]),
         data=None if data is None else binary_of(data["B"]),
         format=None if form is None else form["S"],
+        keys=tuple(sorted(group["SS"])) if "SS" in group else tuple(group.values()),
+        slot=_number(item, "m"),
+        stripe=_number(item, "s"),
     )
+
+
+def _number(item: Mapping[str, Mapping[str, Any]], name: str) -> int | None:
+    """A whole number that releases before it did not store."""
+    return int(item[name]["N"]) if name in item else None
 
 
 def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
@@ -27,14 +28,14 @@ def put_if_absent(table: str, item: Item) -> Action:
 
 
 class RecordPut(Written):
-    """The put of a record. A batch has a thousand of them, so each writes itself without its item,
-    which would take most of the time.
+    """The put of a record, which is added to this stripe. A batch has a thousand of them, so each
+    writes itself without its item, which would take most of the time.
     """
 
-    __slots__ = ("_record", "_table")
+    __slots__ = ("_record", "_stripe", "_table")
 
-    def __init__(self, table: str, record: Record) -> None:
-        self._table, self._record = table, record
+    def __init__(self, table: str, record: Record, stripe: int | None = None) -> None:
+        self._table, self._record, self._stripe = table, record, stripe
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         return self._action()[name]
@@ -49,16 +50,25 @@ class RecordPut(Written):
         record = self._record
         data = f', "data": {{"B": {base64_text(record.data)}}}' if record.data is not None else ""
         form = f', "fmt": {{"S": {quoted(record.format)}}}' if record.format is not None else ""
+        slot = f', "m": {{"N": "{record.slot}"}}' if record.slot is not None else ""
+        stripe = f', "s": {{"N": "{self._stripe}"}}' if self._stripe is not None else ""
+        group = f', "g": {_group(record.keys)}' if record.keys else ""
         return (
             f'{{"Put": {{"TableName": {quoted(self._table)}, "Item": {{'
             f'"pk": {{"S": {quoted(f"{record.key}.{record.shard}")}}}, '
             f'"sk": {{"S": {quoted(RECORD + record.id)}}}, '
             f'"ts": {{"N": "{record.ts}"}}, "n": {{"N": "{record.n}"}}, '
             f'"v": {{"N": "{format_amount(record.amount)}"}}, '
-            f'"h": {{"B": {base64_text(record.digest)}}}{data}{form}}}, '
+            f'"h": {{"B": {base64_text(record.digest)}}}{data}{form}{group}{slot}{stripe}}}, '
             f'"ConditionExpression": "{ABSENT}", '
             '"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}'
         )
 
     def _action(self) -> Action:
-        return put_if_absent(self._table, record_item(self._record))
+        return put_if_absent(self._table, record_item(replace(self._record, stripe=self._stripe)))
+
+
+def _group(keys: tuple[str, ...]) -> str:
+    if len(keys) == 1:
+        return f'{{"S": {quoted(keys[0])}}}'
+    return f'{{"SS": [{", ".join(map(quoted, keys))}]}}'

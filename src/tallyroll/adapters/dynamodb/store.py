@@ -93,13 +93,17 @@ class DynamoStore(DynamoTables):
         attachments = dict.fromkeys(each for record in records for each in record.attachments)
         identities = [each for record in records for each in record.identities]
         beside = [*attachments, *identities]
+        gate = _gate_check(spec, chance)
+        stripes = {
+            each.key: random_suffix(spec.stripes_of(each.key), chance) for each in increments
+        }
         actions = [
-            _gate_check(spec, chance),
-            *(RecordPut(spec.table, record) for record in records),
+            gate,
+            *(RecordPut(spec.table, record, stripes.get(record.key)) for record in records),
             # Without a condition: they are written only with their record, which is absent.
             *(self._put_attachment(spec, each) for each in attachments),
             *(put_if_absent(self._identities, identity_item(each)) for each in identities),
-            *(_add(spec, each, costs[each.key], chance) for each in increments),
+            *(_add(spec, each, costs[each.key], stripes[each.key]) for each in increments),
         ]
         try:
             in_dynamodb(spec.table)
@@ -266,8 +270,7 @@ def _gate_check(spec: Spec, chance: Chance) -> Action:
     }
 
 
-def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
-    stripe = random_suffix(spec.stripes_of(increment.key), chance)
+def _add(spec: Spec, increment: Increment, cost: int, stripe: int) -> Action:
     added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
     added |= {SLOT_NAMES[slot]: str(count) for slot, count in increment.series}
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
@@ -94,12 +95,15 @@ class MemoryStore(MemoryTables):
         if answers.count(FINE) < len(answers):
             elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
-        costs = costs_by_key(records)
-        added = [self._added(spec, items, each, costs[each.key]) for each in increments]
+        costs, stripes = costs_by_key(records), self._stripes(spec, increments)
+        added = [
+            _added(spec, items, each, costs[each.key], stripes[each.key]) for each in increments
+        ]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
         attachments = [each for record in records for each in record.attachments]
         chunks = [chunk_item(each) for each in attachments if isinstance(each, Chunk)]
+        puts = [record_item(replace(record, stripe=stripes.get(record.key))) for record in records]
         self._catalog.marks.update(each.key for each in attachments if isinstance(each, Mark))
         for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
@@ -210,24 +214,29 @@ class MemoryStore(MemoryTables):
             page = names[first : first + PAGE_ITEMS]
             yield [stored_item(items[name]) for name in page if name in items]
 
-    def _added(self, spec: Spec, items: Items, increment: Increment, cost: int) -> Item:
-        """A random stripe of the key's tally, with the increment and its records' cost added."""
-        stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
-        key = tally_key(spec, increment.key, stripe)
-        before = items.get(_primary(key), {})
-        after: Item = {**before, **key}
-        after["n"] = {"N": str(_number(before, "n") + increment.n)}
-        amount = read_amount(before["v"]["N"]) if before else 0
-        after["v"] = {"N": format_amount(amount + increment.amount)}
-        after["u"] = {"N": str(_number(before, "u") + cost)}
-        for slot, events in increment.series:
-            name = SLOT_NAMES[slot]
-            after[name] = {"N": str(_number(before, name) + events)}
-        return after
+    def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
+        """A random stripe for each key."""
+        keys = [each.key for each in increments]
+        return {key: random_suffix(spec.stripes_of(key), self._effects.chance) for key in keys}
 
 
 def _primary(item: Item | Key) -> PrimaryKey:
     return item["pk"]["S"], item["sk"]["S"]
+
+
+def _added(spec: Spec, items: Items, increment: Increment, cost: int, stripe: int) -> Item:
+    """The stripe of the key's tally, with the increment and its records' cost added."""
+    key = tally_key(spec, increment.key, stripe)
+    before = items.get(_primary(key), {})
+    after: Item = {**before, **key}
+    after["n"] = {"N": str(_number(before, "n") + increment.n)}
+    amount = read_amount(before["v"]["N"]) if before else 0
+    after["v"] = {"N": format_amount(amount + increment.amount)}
+    after["u"] = {"N": str(_number(before, "u") + cost)}
+    for slot, events in increment.series:
+        name = SLOT_NAMES[slot]
+        after[name] = {"N": str(_number(before, name) + events)}
+    return after
 
 
 def _number(item: Item, name: str) -> int:
