@@ -26,6 +26,7 @@ class Tally:
     """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
 
     `cost` is what it cost to store the records. `reading` is set if they were read one by one.
+    `retracted` (events, amount) is in neither `n` nor `amount`.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Tally:
     series: Series = ()
     cost: int = 0
     reading: ReadCost | None = field(default=None, compare=False)
+    retracted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ def added(parts: Iterable[Series]) -> Series:
     return tuple(sorted(total.items()))
 
 
+def retracted_of(parts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The (events, amount) that were retracted in all these parts."""
+    events = amount = 0
+    for part in parts:
+        events, amount = events + part[0], amount + part[1]
+    return events, amount
+
+
 def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
     """The sum of a key's stripes; zero if there are none."""
     return Tally(
@@ -70,6 +80,7 @@ def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
         amount=sum(stripe.amount for stripe in stripes),
         series=added(stripe.series for stripe in stripes),
         cost=sum(stripe.cost for stripe in stripes),
+        retracted=retracted_of(stripe.retracted for stripe in stripes),
     )
 
 
