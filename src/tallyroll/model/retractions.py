@@ -9,6 +9,7 @@ packet `id`. Where the event is, its `window` or its time `ts` says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,17 @@ from tallyroll.limits import EVENT_KEYS_MAX, WHY_BYTES_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_id, check_key, check_ts
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.tallies import Series
 from tallyroll.model.windows import WindowId, is_window_id
 from tallyroll.reasons import Reason
 
 MARK = "tallyroll-retract"
 VERSION = 1
+TombstoneName = tuple[str, str, int | None]
+"""A tombstone's name within its window: the key and the id of its record, and the index of the
+event in a packet.
+"""
+
 _FIELDS = ("key", "keys", "id", "index", "window", "ts", "by", "why")
 
 
@@ -85,6 +92,39 @@ class Tombstone:
     by: str
     why: str
     index: int | None = None
+
+    @property
+    def name(self) -> TombstoneName:
+        """Its name within its window."""
+        return self.key, self.id, self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Decrement:
+    """What tombstones take from one stripe of a key's tally: `n` events and `amount` (millionths),
+    of these sixtieths.
+    """
+
+    key: str
+    stripe: int
+    n: int
+    amount: int
+    series: Series
+
+
+def decrements_of(tombstones: Sequence[Tombstone]) -> tuple[Decrement, ...]:
+    """The decrements of these tombstones, one per stripe, in the order of its first tombstone."""
+    stripes: dict[tuple[str, int], list[Tombstone]] = {}
+    for each in tombstones:
+        stripes.setdefault((each.key, each.stripe), []).append(each)
+    found = []
+    for (key, stripe), group in stripes.items():
+        series: Counter[int] = Counter()
+        for each in group:
+            series[each.slot] += each.n
+        n, amount = sum(each.n for each in group), sum(each.amount for each in group)
+        found.append(Decrement(key, stripe, n, amount, tuple(sorted(series.items()))))
+    return tuple(found)
 
 
 def is_retraction(body: Any) -> bool:

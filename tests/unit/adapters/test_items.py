@@ -13,9 +13,11 @@ from tallyroll.adapters.dynamodb.items import (
     parse_item,
     record_item,
     tally_key,
+    tombstone_item,
 )
-from tallyroll.model.items import Gate, sized
+from tallyroll.model.items import Gate, sized, tombstone_bytes
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.tallies import Tally
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import record_with, spec_of
@@ -93,3 +95,12 @@ def test_metered_bytes() -> None:
     item: Item = {"pk": {"S": "ü"}, "n": {"N": "-1200"}, "b": {"B": b"123"}, "o": {"BOOL": True}}
     assert item_bytes(item) == (2 + 2) + (1 + 3) + (1 + 3) + (1 + 1)
     assert item_bytes({"ts": {"N": "1795163400007"}}) == 2 + 8
+
+
+@pytest.mark.parametrize("index", [None, 0, 120])
+def test_a_tombstone_takes_the_bytes_that_are_reckoned(index: int | None) -> None:
+    gone = Tombstone("k", "é", 12, 1_795_163_400_007, 1, -15, b"d" * 17, 7, 0, "ann", "ü", index)
+    item = tombstone_item(gone)
+    assert tombstone_bytes(gone) == item_bytes(item)
+    assert parse_item(item) == gone
+    assert parse_item(jsonable(item)) == gone

@@ -13,9 +13,9 @@ from botocore.compat import HTTPHeaders
 
 from tallyroll.adapters.aws import lean_model
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.actions import RecordPut
 from tallyroll.adapters.dynamodb.attributes import facts_of
 from tallyroll.adapters.dynamodb.items import jsonable, parse_item, record_item
-from tallyroll.adapters.dynamodb.puts import RecordPut
 from tests.harness.pipeline import record_with
 
 WHERE = {

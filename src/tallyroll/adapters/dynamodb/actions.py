@@ -1,4 +1,4 @@
-"""Puts in transactions, if the item is absent."""
+"""Actions of transactions on window tables: puts if absent, the gate's check, changed tallies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from tallyroll.adapters.aws.lean_model import Written, base64_text
-from tallyroll.adapters.dynamodb.attributes import ABSENT
-from tallyroll.adapters.dynamodb.items import RECORD, Item, record_item
+from tallyroll.adapters.dynamodb.attributes import ABSENT, expressed
+from tallyroll.adapters.dynamodb.items import (
+    RECORD,
+    SLOT_NAMES,
+    Item,
+    gate_key,
+    record_item,
+    tally_key,
+)
 from tallyroll.adapters.dynamodb.requests import Action
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.records import Record
+from tallyroll.model.records import Increment, Record
+from tallyroll.model.retractions import Decrement
+from tallyroll.model.sharding import Chance, random_suffix
+from tallyroll.model.specs import Spec
 
 
 def put_if_absent(table: str, item: Item) -> Action:
@@ -72,3 +82,44 @@ def _group(keys: tuple[str, ...]) -> str:
     if len(keys) == 1:
         return f'{{"S": {quoted(keys[0])}}}'
     return f'{{"SS": [{", ".join(map(quoted, keys))}]}}'
+
+
+def gate_check(spec: Spec, chance: Chance) -> Action:
+    """The check that a random gate of the window is open."""
+    return {
+        "ConditionCheck": {
+            "TableName": spec.table,
+            "Key": gate_key(random_suffix(spec.gates, chance)),
+            **expressed(condition="#open = :true", true=True),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def add(spec: Spec, increment: Increment, cost: int, stripe: int) -> Action:
+    """The addition of an increment and of its records' cost to a stripe of the key's tally."""
+    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
+    added |= {SLOT_NAMES[slot]: str(count) for slot, count in increment.series}
+    return _change(spec, increment.key, stripe, added)
+
+
+def subtract(spec: Spec, decrement: Decrement, cost: int) -> Action:
+    """What tombstones of this cost take from a stripe: from its counts, and add to what it says of
+    retracted events.
+    """
+    n, amount = decrement.n, decrement.amount
+    added = {"n": str(-n), "v": format_amount(-amount), "u": str(cost)}
+    added |= {"rn": str(n), "rv": format_amount(amount)}
+    added |= {SLOT_NAMES[slot]: str(-count) for slot, count in decrement.series}
+    return _change(spec, decrement.key, decrement.stripe, added)
+
+
+def _change(spec: Spec, key: str, stripe: int, added: Mapping[str, str]) -> Action:
+    return {
+        "Update": {
+            "TableName": spec.table,
+            "Key": tally_key(spec, key, stripe),
+            "UpdateExpression": "ADD " + ", ".join(f"{name} :{name}" for name in added),
+            "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
+        }
+    }
