@@ -72,6 +72,28 @@ class Retraction:
         return canonical([MARK, VERSION, fields])
 
 
+RetractionTarget = tuple[WindowId, str, str, int | None]
+"""What a retraction is of: the window in which the event happened, a key of it, its id, and its
+index in a packet.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """An operator's word that an event may be retracted, by whom and why, since `at` (ms).
+
+    `keys` are all keys of the event, ascending; empty if only that of the target. If its window was
+    dropped, `proven` are the (events, amount, digest) of its record in the archive.
+    """
+
+    target: RetractionTarget
+    by: str
+    why: str
+    at: int
+    keys: tuple[str, ...] = ()
+    proven: tuple[int, int, bytes] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Tombstone:
     """What a retraction stores beside a record, on its shard: the record stays as it is.

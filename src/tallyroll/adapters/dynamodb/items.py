@@ -112,6 +112,14 @@ def tombstone_key(key: str, shard: int, record_id: str, index: int | None) -> Ke
     return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": sk}}
 
 
+def tombstone_place(sk: str) -> tuple[str, int | None]:
+    """The record's id and the index in the sort key of a tombstone."""
+    if sk.startswith(TOMBSTONE):
+        return sk.removeprefix(TOMBSTONE), None
+    record_id, _, index = sk.removeprefix(TOMBSTONE_PACKED).rpartition("#")
+    return record_id, int(index)
+
+
 def tombstone_item(tombstone: Tombstone) -> Item:
     """The item that stores a tombstone."""
     return {
@@ -190,11 +198,8 @@ def parse_item(item: Mapping[str, Any]) -> Content:
         if dot and sk.startswith(CHUNK):
             record_id, _, number = sk.removeprefix(CHUNK).rpartition("#")
             return Chunk(key, record_id, int(number), int(shard), binary_of(item["data"]["B"]))
-        if dot and sk.startswith(TOMBSTONE):
-            return _tombstone(key, sk.removeprefix(TOMBSTONE), None, int(shard), item)
-        if dot and sk.startswith(TOMBSTONE_PACKED):
-            record_id, _, number = sk.removeprefix(TOMBSTONE_PACKED).rpartition("#")
-            return _tombstone(key, record_id, int(number), int(shard), item)
+        if dot and sk.startswith((TOMBSTONE, TOMBSTONE_PACKED)):
+            return _tombstone(key, *tombstone_place(sk), int(shard), item)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
     kinds = "neither a record, a chunk, a tombstone, a tally nor a gate"
