@@ -18,7 +18,7 @@ from tallyroll.errors import Rejected
 from tallyroll.limits import EVENT_KEYS_MAX, WHY_BYTES_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_id, check_key, check_ts
-from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical, load_json
 from tallyroll.model.tallies import Series
 from tallyroll.model.windows import WindowId, is_window_id
 from tallyroll.reasons import Reason
@@ -152,6 +152,19 @@ def decrements_of(tombstones: Sequence[Tombstone]) -> tuple[Decrement, ...]:
 def is_retraction(body: Any) -> bool:
     """Whether a body's JSON value is a retraction, perhaps a malformed one."""
     return isinstance(body, list) and bool(body) and body[0] == MARK
+
+
+def retraction_in(body: str) -> list[Any] | None:
+    """The JSON value of a message's body, if it is a retraction, perhaps a malformed one. A
+    retraction is the body itself: there is none in envelopes of other systems.
+    """
+    if body.startswith("{") or not body.lstrip().startswith("["):
+        return None
+    try:
+        given = load_json(body, float)
+    except Rejected:
+        return None
+    return given if is_retraction(given) else None
 
 
 def parse_retraction(body: Any) -> Retraction:
