@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tallyroll.errors import Throttled
+from tallyroll.model.messages import RedriveMark
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.states import Status
 from tallyroll.model.windows import WindowId, window_start
@@ -53,7 +55,7 @@ def test_a_redriven_event_is_taken_from_the_window_of_its_claim(pipeline: Pipeli
     report = pipeline.write(retraction(ts=late))
     assert report.retracted == 1
     assert pipeline.tally("k") == (0, 0)
-    assert stone(pipeline).ts == late
+    assert (stone(pipeline).ts, stone(pipeline).slot) == (late, 30), "as it was counted"
 
 
 @pytest.mark.parametrize("receives", [1, 5])
@@ -98,6 +100,14 @@ def test_waiting_it_keeps_no_window_open(pipeline: Pipeline) -> None:
         windows = [hour(number) for number in (6, 7, 8, 9)]
         assert pipeline.catalog.stragglers(windows) == {}
         assert pipeline.catalog.receptions(0, NOW + 10 * HOUR, 10) == []
+
+
+def test_neither_does_one_that_was_redriven(pipeline: Pipeline) -> None:
+    message = pipeline.message(retraction(), receives=5)
+    mark = RedriveMark(WINDOW, "first", NOW - HOUR)
+    assert write(pipeline, replace(message, redrive=mark)).failures
+    assert pipeline.catalog.stragglers([WINDOW]) == {}
+    assert pipeline.catalog.receptions(0, NOW + 10 * HOUR, 10) == []
 
 
 def test_an_event_that_waits_beside_it_does_keep_its_window_open(pipeline: Pipeline) -> None:
@@ -226,6 +236,30 @@ def test_behind_a_seal_the_tombstone_is_read_before_the_record(pipeline: Pipelin
     pipeline.store.record = lambda *of: read("record", record(*of))  # type: ignore[method-assign]
     assert pipeline.write(retraction()).duplicates == 1
     assert reads == ["record", "tombstones"]
+
+
+def test_behind_a_seal_another_events_tombstone_says_nothing(pipeline: Pipeline) -> None:
+    home, late = hour(6), window_start(hour(6)) + MINUTE
+    claimed(pipeline, home, WINDOW)
+    pipeline.write(EVENT)
+    pipeline.write(retraction())
+    sealed(pipeline)
+    assert pipeline.write(retraction(ts=late)).rejected == {Reason.NOTHING_TO_RETRACT: 1}
+
+
+def test_a_window_that_is_dropped_meanwhile_does_not_lack_the_event(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    sealed(pipeline)
+    tombstones = pipeline.store.tombstones
+
+    def dropped_first(*of: Any) -> Any:
+        pipeline.store.items(pipeline.spec().table).clear()
+        pipeline.move(Status.DROPPED)
+        return tombstones(*of)
+
+    pipeline.store.tombstones = dropped_first  # type: ignore[method-assign,assignment]
+    report = again(pipeline, retraction(), 9)
+    assert (len(report.failures), report.rejected) == (1, {})
 
 
 def test_a_failing_store_hands_it_back(pipeline: Pipeline) -> None:

@@ -49,6 +49,17 @@ def test_an_event_is_taken_back_once_however_often_that_is_asked(pipeline: Pipel
     assert (gone.by, gone.why, gone.ts, gone.n, gone.slot) == ("ann", "a test", NOW, 1, 30)
 
 
+def test_it_is_taken_from_the_stripe_that_counts_it(pipeline: Pipeline) -> None:
+    events = [{**EVENT, "id": f"e{number}"} for number in range(8)]
+    for event in events:
+        pipeline.write(event)
+    for event in events:
+        pipeline.write(retraction(id=event["id"]))
+        record = pipeline.store.record(pipeline.spec(), "k", str(event["id"]))
+        assert record
+        assert stone(pipeline, "k", event["id"], None).stripe == record.stripe
+
+
 def test_its_id_stays_taken(pipeline: Pipeline) -> None:
     pipeline.write(EVENT)
     pipeline.write(retraction())
@@ -239,11 +250,13 @@ def test_an_event_of_an_earlier_release_is_taken_from_any_stripe(pipeline: Pipel
     assert stone(pipeline).slot == 30
 
 
-def test_a_group_of_which_a_record_is_missing_is_left_alone(fanned: Pipeline) -> None:
+def test_a_group_that_is_damaged_is_left_alone(fanned: Pipeline) -> None:
     fanned.write({"a": "y", "b": "x", "name": "e1"})
     items = fanned.store.items(fanned.spec().table)
-    [lost] = [name for name in items if name[0].startswith("y.") and name[1] == "e#e1"]
-    del items[lost]
+    [other] = [name for name in items if name[0].startswith("y.") and name[1] == "e#e1"]
+    items[other]["h"] = {"B": b"of another content"}
+    assert len(fanned.write(retraction(key="x")).failures) == 1
+    del items[other]
     assert len(fanned.write(retraction(key="x")).failures) == 1
     assert fanned.tally("x")[0] == 1
 
