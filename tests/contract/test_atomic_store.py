@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,36 @@ def test_a_stored_record_is_a_duplicate_and_nothing_of_its_commit_is_done(engine
         "b": Tally("b", 0, 0),
     }
     assert engine.store.record(spec, "a", "new") is None
+
+
+def test_each_record_names_the_stripe_that_counts_it(engine: Engine) -> None:
+    spec = engine.opened()
+    keys = ("a", "b")
+    for number in range(12):
+        counted(engine.store, spec, *(record(spec, key, str(number)) for key in keys))
+    named: Counter[str] = Counter()
+    for page in engine.store.scan(spec.table, 0, 1):
+        for found in map(engine.store.codec.parse, page):
+            if isinstance(found, Record):
+                named[f"{found.key}.{found.stripe}"] += found.n
+    listed = {
+        stripe.place: stripe.tally.n
+        for number in range(1, spec.buckets + 1)
+        for page in engine.store.stripes(spec, number, "", 100)
+        for stripe in page
+    }
+    assert named == listed
+    assert len(listed) > len(keys)
+
+
+def test_an_event_of_several_keys_names_them(engine: Engine) -> None:
+    spec = engine.opened()
+    least = replace(record(spec, "a", "x"), keys=("a", "b", "é.1"), slot=5)
+    others = (replace(record(spec, key, "x"), keys=("a",)) for key in ("b", "é.1"))
+    counted(engine.store, spec, least, *others)
+    found = [engine.store.record(spec, key, "x") for key in ("a", "b", "é.1")]
+    assert [each and each.keys for each in found] == [("a", "b", "é.1"), ("a",), ("a",)]
+    assert [each and each.slot for each in found] == [5, None, None]
 
 
 def test_the_largest_commit_of_a_key_is_98_records(engine: Engine) -> None:

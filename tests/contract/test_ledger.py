@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from moto import mock_aws
@@ -12,6 +13,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.catalog import DynamoCatalog
 from tallyroll.errors import Refused, Unknown
 from tallyroll.model.ids import Identity
+from tallyroll.model.retractions import Authorization
 from tallyroll.model.windows import window_id
 from tallyroll.ports.catalog import Claim
 from tallyroll.resources import declare
@@ -109,3 +111,31 @@ def test_a_claim_that_is_refused_or_stays_unknown(faults: Faults) -> None:
     with pytest.raises(Unknown, match="not there"):
         _catalog(faults).claim(EVENT, Claim(NEXT, START))
     assert _catalog(faults).claims([EVENT]) == {}
+
+
+# --- authorized retractions
+
+ORDERS = [
+    Authorization((WINDOW, "k", "e1", None), "ann", "", START),
+    Authorization((WINDOW, "k", "e1", 0), "bob", "twice", START + 1),
+    Authorization((WINDOW, "k", "e1#0", None), "eve", "é", START + 2, ("a", "k")),
+    Authorization((NEXT, "k#x", "e#1", 12), "ann", "", START, (), (1, -1_500_000, b"d" * 17)),
+]
+
+
+def test_authorizations_are_found_by_their_targets(engine: Engine) -> None:
+    targets = [each.target for each in ORDERS]
+    assert engine.catalog.authorizations(targets) == {}
+    for each in ORDERS:
+        engine.catalog.authorize(each)
+    others = [(NEXT, "k", "e1", None), (WINDOW, "k", "e1", 1)]
+    found = engine.catalog.authorizations([*targets, *others])
+    assert found == {each.target: each for each in ORDERS}
+
+
+def test_the_last_authorization_of_a_target_stands(engine: Engine) -> None:
+    first = ORDERS[0]
+    last = replace(first, by="bob", proven=(1, 10**6, b"d" * 17))
+    for each in (first, last):
+        engine.catalog.authorize(each)
+    assert engine.catalog.authorizations([first.target]) == {first.target: last}

@@ -23,6 +23,8 @@ def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
             size += text_bytes(content)
         elif kind == "N":
             size += number_bytes(content)
+        elif kind == "SS":
+            size += sum(map(text_bytes, content))
         else:
             size += len(content) if kind == "B" else 1
     return size

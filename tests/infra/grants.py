@@ -64,7 +64,7 @@ def needed(call: Call) -> Grants:
         theirs = call.adapter == "adapters.aws.sqs_dead_letters.SqsDeadLetters"
         there = "queue" if theirs == (action == "SendMessage") else "dead letters"
         return {(there, f"sqs:{action}")}
-    shared = call.module in ("adapters.dynamodb.requests", "adapters.dynamodb.puts")
+    shared = call.module in ("adapters.dynamodb.requests", "adapters.dynamodb.actions")
     module = call.adapter.rpartition(".")[0] if shared else call.module
     table = "exports" if action == "DescribeExport" else TABLE_OF[module]
     return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())

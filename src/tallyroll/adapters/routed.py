@@ -11,6 +11,7 @@ from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import KEYSPACES, store_of
@@ -71,6 +72,18 @@ class RoutedStore:
         except StoreError as error:
             return Outcome(Verdict.UNKNOWN, detail=str(error))
         return store.commit(spec, records, increments)
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        try:
+            store = self._of(spec.table)
+        except StoreError as error:
+            return Outcome(Verdict.UNKNOWN, detail=str(error))
+        return store.retract(spec, tombstones)
+
+    def tombstones(
+        self, spec: Spec, names: Sequence[TombstoneName]
+    ) -> Mapping[TombstoneName, Tombstone]:
+        return self._of(spec.table).tombstones(spec, names)
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         return self._of(spec.table).record(spec, key, record_id)

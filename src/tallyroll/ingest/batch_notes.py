@@ -145,8 +145,10 @@ class BatchNotes:
         self._unplaced += [
             (case.message, at)
             for case, at in hidden
-            # A redriven message is placed once its target is known.
+            # A redriven message is placed once its target is known. A retraction that waits keeps
+            # no window open: what it finds closed, it still retracts.
             if case.message.receives > 1
+            and not case.retraction
             and not (case.target if case.message.redrive else case.span)
         ]
 

@@ -15,10 +15,18 @@ class Disposition(StrEnum):
 
     COUNTED = "counted"
     DUPLICATE = "duplicate"
+    RETRACTED = "retracted"  # its event: it was a retraction
     UNCOMPARED = "uncompared"  # a record of its identity is stored, its content is not known yet
     REJECTED = "rejected"
     HANDED_BACK = "handed-back"
     SHUT_OUT = "shut-out"  # the gate was shut or missing: the window's state decides
+
+
+STORED = (Disposition.COUNTED, Disposition.DUPLICATE, Disposition.RETRACTED)
+"""What a message asks for is stored."""
+
+FINAL = (*STORED, Disposition.REJECTED)
+"""The message need not come again."""
 
 
 @dataclass(frozen=True, slots=True)

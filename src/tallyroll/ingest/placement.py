@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tallyroll import limits
 from tallyroll.errors import Rejected, StoreError
-from tallyroll.ingest.fates import Disposition, Fate, handed_back, rejected
+from tallyroll.ingest.fates import FINAL, Fate, handed_back, rejected
 from tallyroll.model.acceptance import (
     acceptable_record,
     check_accepts,
@@ -23,6 +23,7 @@ from tallyroll.model.acceptance import (
     identities_of,
     is_undated,
     span_of,
+    too_far_ahead,
 )
 from tallyroll.model.events import Envelope, Event, Packet, load_body
 from tallyroll.model.foreign.mappings import NO_MAPPINGS, Mappings
@@ -32,13 +33,15 @@ from tallyroll.model.formats.references import check_reference
 from tallyroll.model.ids import Identity, IdentityItem
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time, identities
+from tallyroll.model.retractions import Retraction, parse_retraction, retraction_in
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
-from tallyroll.model.windows import Span, WindowId
+from tallyroll.model.windows import Span, WindowId, window_start
 from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+from tallyroll.settings.common import RETRACTION_OFF
 
 _NO_CALENDAR = "the pipeline has no calendar yet: has the roller run?"
 T = TypeVar("T")
@@ -75,6 +78,7 @@ class BatchMessage:
 
     `span` is the window of its time, `target` the window to which it was redriven. `undated` events
     have an id of their own but no time. After placement a message has either its place or a fate.
+    A `retraction` gets neither: what it finds decides.
     `sought` are the identities beyond the window by which it may be known, of a message without a
     place, or with two windows.
     """
@@ -84,12 +88,17 @@ class BatchMessage:
     target: WindowId | None = None
     undated: bool = False
     sought: tuple[IdentityItem, ...] = ()
+    retraction: Retraction | None = None
     placed: Placed | None = None
     fate: Fate | None = None
 
     @property
     def window(self) -> WindowId | None:
-        """The window in which it is to count, if known."""
+        """The window in which it is to count, if known; none for a retraction, which no window need
+        wait for.
+        """
+        if self.retraction:
+            return None
         return self.target or (self.span.id if self.span else None)
 
     @property
@@ -100,8 +109,7 @@ class BatchMessage:
     @property
     def comes_again(self) -> bool:
         """Whether the queue must deliver it again."""
-        final = (Disposition.COUNTED, Disposition.DUPLICATE, Disposition.REJECTED)
-        return self.fate is None or self.fate.kind not in final
+        return self.fate is None or self.fate.kind not in FINAL
 
     @property
     def rejection(self) -> Rejection | None:
@@ -201,6 +209,8 @@ class Placer:
 
     def _read(self, case: BatchMessage, calendar: Calendar | None) -> BatchMessage | _Timed:
         message = case.message
+        if (given := retraction_in(message.body)) is not None:
+            return self._read_retraction(case, given, calendar)
         if calendar is None and self.settings.mapping:
             return case.handed_back(_NO_CALENDAR, waits=True)
         envelope = self._envelope(message, calendar.mappings if calendar else NO_MAPPINGS)
@@ -211,6 +221,25 @@ class Placer:
             return case.handed_back(_NO_CALENDAR, waits=True)
         span = span_of(ts, message.first_sent, calendar, self.settings.skew_ms)
         return _Timed(BatchMessage(message, span, undated=is_undated(envelope)), envelope, ts, span)
+
+    def _read_retraction(
+        self, case: BatchMessage, given: list[Any], calendar: Calendar | None
+    ) -> BatchMessage:
+        """The case with its retraction, and the window in which its event happened."""
+        if self.settings.retraction == RETRACTION_OFF:
+            raise Rejected(Reason.RETRACTION_OFF, "the setting `retraction` is off: nobody may")
+        retraction = parse_retraction(given)
+        if calendar is None:
+            return case.handed_back(_NO_CALENDAR, waits=True)
+        window, sent, skew = retraction.window, case.message.sent, self.settings.skew_ms
+        ts = window_start(window) if window else retraction.ts
+        assert ts is not None
+        span = span_of(ts, sent, calendar, skew)
+        if ts > sent + skew:
+            raise too_far_ahead(sent, skew)
+        if window and window != span.id:
+            span = Span(ts, span.end)  # no window of the calendar, unless that is an old one
+        return replace(case, span=span, retraction=retraction)
 
     def _envelope(self, message: Message, mappings: Mappings) -> Envelope | None:
         """What a message holds; None if it is compressed, and so much was expanded for the messages

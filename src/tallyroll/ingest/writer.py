@@ -1,5 +1,5 @@
 """The writer counts a batch of queue messages: each is counted, found a duplicate, rejected, or
-handed back.
+handed back; or it takes an event back (`ingest/retracting.py`).
 
 No message is acknowledged before it is stored, or in the dead-letter queue with its reason.
 Next on the reading path: `lifecycle/state_machine.py`.
@@ -17,10 +17,18 @@ from tallyroll.errors import StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
-from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
+from tallyroll.ingest.fates import (
+    STORED,
+    Disposition,
+    Fate,
+    beside_stored,
+    handed_back,
+    rejected,
+)
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import HotKeyDetector
 from tallyroll.ingest.placement import BatchMessage, Placed, Placer
+from tallyroll.ingest.retracting import Retracting
 from tallyroll.ingest.stored_events import StoredEvents
 from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.events import no_collections
@@ -41,7 +49,6 @@ from tallyroll.settings import Settings
 # 5 s to read. With less than three times as much time, the reserve is a third of it.
 DEADLINE_RESERVE_MS = 15_000
 UNDECIDED = (Disposition.SHUT_OUT, Disposition.UNCOMPARED)
-STORED = (Disposition.COUNTED, Disposition.DUPLICATE)
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ class BatchReport:
     single_events: int = 0
     packed_events: int = 0
     duplicates: int = 0
+    retracted: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
     waiting: int = 0
     paced: int = 0
@@ -104,6 +112,7 @@ class Writer:
         )
         self._notes = BatchNotes(self.settings, self.catalog, self.queue, self.effects)
         self._memory = CountedMessages()
+        self._retracting = Retracting(self.settings, self.store, self.catalog, cached, self.effects)
         self._stored = StoredEvents(self.settings, self.store, self.catalog, self.effects)
         self._run: Callable[..., CommitRun] = run
         if self.settings.write_rate:
@@ -160,7 +169,8 @@ class Writer:
         self._notes.placed(cases)
         placed = [case.placed for case in cases if case.placed and not case.fate]
         fates = iter(self._fates(placed, report, deadline))
-        cases = [case if case.fate else replace(case, fate=next(fates)) for case in cases]
+        cases = [replace(case, fate=next(fates)) if _counts(case) else case for case in cases]
+        cases = self._retracting.settle(cases, deadline, report.cost)
         cases = self._reject(cases)
         self._notes.hand_back(cases)
         return cases
@@ -250,6 +260,11 @@ class Writer:
         return [_not_taken(case) if case.rejection and not next(there) else case for case in cases]
 
 
+def _counts(case: BatchMessage) -> bool:
+    """Whether transactions decide its fate."""
+    return case.placed is not None and not case.fate
+
+
 def _expired(case: BatchMessage, now: int, retention_ms: int) -> BatchMessage:
     """The case, rejected if it would come again, and the queue will soon drop it."""
     message, fate = case.message, case.fate
@@ -328,6 +343,8 @@ def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> Non
                 report.undated += case.undated
             case Disposition.DUPLICATE:
                 report.duplicates += 1
+            case Disposition.RETRACTED:
+                report.retracted += 1
             case Disposition.REJECTED:
                 assert case.fate.reason
                 report.rejected[case.fate.reason] += 1

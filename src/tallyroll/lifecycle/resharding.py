@@ -80,12 +80,13 @@ def peak_cost(tally: Tally, spec: Spec) -> float:
     """What a key's records cost a second in their busiest sixtieth of the window.
 
     Each event counts with the average cost of the key's events in the window, since a packet of
-    many events costs little more than one event.
+    many events costs little more than one event. Retracted ones are events here: else a key whose
+    events were taken back would seem to cost more for each that is left.
     """
-    if not tally.n:
+    if tally.stored <= 0:
         return 0.0
     busiest = max((events for _, events in tally.series), default=0)
-    return busiest * (tally.cost / tally.n) / sixtieth_seconds(spec)
+    return busiest * (tally.cost / tally.stored) / sixtieth_seconds(spec)
 
 
 def _loads(specs: Iterable[Spec], catalog: Catalog, store: Store) -> dict[str, float]:

@@ -147,6 +147,6 @@ def _weigh(
     """
     seconds = max(1, ceil(sixtieth_seconds(spec)))
     for slot, events in stripe.series:
-        cost = -(-events * stripe.cost // stripe.n) if stripe.n else 0
+        cost = -(-events * stripe.cost // stripe.stored) if events > 0 and stripe.stored > 0 else 0
         units[slot] += cost
         additions[slot] += metering.likely_increments(cost, seconds)

@@ -27,7 +27,7 @@ from tallyroll.reasons import Reason
 def span_of(ts: int, sent: int, calendar: Calendar, skew: int) -> Span:
     """The window of the instant `ts`. Raises Rejected (too-far-ahead) if it can have no id."""
     if ts > TS_MS_MAX:
-        raise _too_far_ahead(sent, skew)
+        raise too_far_ahead(sent, skew)
     return calendar.grid.at(ts)
 
 
@@ -41,7 +41,7 @@ def check_comes(
     state.
     """
     if ts > sent + skew:
-        raise _too_far_ahead(sent, skew)
+        raise too_far_ahead(sent, skew)
     if span.start < calendar.genesis and not announced:
         raise Rejected(
             Reason.TOO_LATE,
@@ -53,7 +53,7 @@ def check_comes(
 def check_accepts(spec: Spec, ts: int, sent: int) -> None:
     """Raise Rejected unless a window accepts an event of its time `ts` that was sent at `sent`."""
     if ts > sent + spec.skew:
-        raise _too_far_ahead(sent, spec.skew)
+        raise too_far_ahead(sent, spec.skew)
     check_takes(spec, sent)
 
 
@@ -71,7 +71,8 @@ def check_takes(spec: Spec, sent: int) -> None:
         )
 
 
-def _too_far_ahead(sent: int, skew: int) -> Rejected:
+def too_far_ahead(sent: int, skew: int) -> Rejected:
+    """Why a message is rejected whose event's time is after its sending."""
     return Rejected(
         Reason.TOO_FAR_AHEAD,
         f"ts lies more than {skew / 1000:g} s ahead of when it was sent, {iso(sent)}",

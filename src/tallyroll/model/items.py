@@ -1,4 +1,4 @@
-"""Items of window tables: records, chunks of their data, stripes of tallies, and gates."""
+"""Items of window tables: records, chunks, tombstones, stripes of tallies, and gates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.tallies import Tally
 
 NUMBER_BYTES_MAX = 21
+STRIPE_BYTES_MAX = 3  # of its number, at most 10,000
 NUMBERS_KEPT = 4_096
 
 
@@ -25,7 +27,7 @@ class Gate:
     open: bool
 
 
-Content = Record | Chunk | Tally | Gate
+Content = Record | Chunk | Tally | Gate | Tombstone
 """What an item of a window table holds. A tally is that of one stripe; a record has no series."""
 
 
@@ -56,7 +58,9 @@ def sized(record: Record) -> Record:
 
 
 def _record_bytes(record: Record) -> int:
-    """The bytes of a record's item, names of attributes included."""
+    """The bytes of a record's item, names of attributes included; up to one more than it has, since
+    its stripe is chosen later.
+    """
     size = len("pk.ske#tsnvh") + len(record.digest)
     size += text_bytes(record.key) + len(str(record.shard)) + text_bytes(record.id)
     size += _count_bytes(record.ts) + _count_bytes(record.n)
@@ -65,7 +69,25 @@ def _record_bytes(record: Record) -> int:
         size += len("data") + len(record.data)
     if record.format is not None:
         size += len("fmt") + text_bytes(record.format)
+    if record.keys:
+        size += len("g") + sum(map(text_bytes, record.keys))
+    if record.slot is not None:
+        size += len("m") + number_bytes(str(record.slot))
+    if record.series or record.stripe is not None:  # stored soon, or with it
+        size += len("s") + STRIPE_BYTES_MAX
     return size
+
+
+def tombstone_bytes(tombstone: Tombstone) -> int:
+    """The bytes of a tombstone's item, names of attributes included."""
+    size = len("pk.skr#tsnvhmsbywhy") + len(tombstone.digest)
+    size += text_bytes(tombstone.key) + len(str(tombstone.shard)) + text_bytes(tombstone.id)
+    if tombstone.index is not None:
+        size += len("#") + len(str(tombstone.index))
+    size += number_bytes(format_amount(tombstone.amount))
+    for number in (tombstone.ts, tombstone.n, tombstone.slot, tombstone.stripe):
+        size += number_bytes(str(number))
+    return size + text_bytes(tombstone.by) + text_bytes(tombstone.why)
 
 
 def text_bytes(text: str) -> int:

@@ -48,6 +48,12 @@ class Record:
     of their data, or the mark of an uploaded payload, and as `identities` the items that keep its
     id taken beyond the window. All of that is stored in one transaction, or nothing. A record that
     was read from a store has none of it.
+
+    `keys` is empty for an event of one key; of several, the record of the least key has all of
+    them, ascending, and each other one the least. `slot` is the sixtieth in which its events count,
+    if it is the same for all, and `stripe` the one that they were added to, which the store chooses
+    (None: not stored yet, or by a release that did not note it). By these a retraction finds what
+    it takes back.
     """
 
     key: str
@@ -60,6 +66,9 @@ class Record:
     series: Series = ()
     data: bytes | None = None
     format: str | None = None
+    keys: tuple[str, ...] = ()
+    slot: int | None = None
+    stripe: int | None = field(default=None, compare=False)
     size: int = field(default=0, compare=False)
     identities: tuple[IdentityItem, ...] = field(default=(), compare=False)
     others: tuple[Record, ...] = field(default=(), compare=False)
@@ -164,6 +173,8 @@ def _of_event(
         attachments = (Mark(event.reference.key),)
     elif event.payload is not None:
         data, form = deflated(event.payload.encode(), layout)
+    keys = (event.key, *event.other_keys)
+    slot = spec.slot(_shown_at(ts, message, spec, home))
     record = Record(
         key=event.key,
         id=record_id,
@@ -172,17 +183,18 @@ def _of_event(
         n=1,
         amount=event.amount,
         digest=digest(event),
-        series=((spec.slot(_shown_at(ts, message, spec, home)), 1),),
+        series=((slot, 1),),
         data=data,
         format=form,
+        keys=keys if event.other_keys else (),
+        slot=slot,
         attachments=attachments,
     )
-    keys = 1 + len(event.other_keys)
-    if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // keys):
+    if data is not None and len(data) > min(layout.chunk_over, COPIES_BYTES_MAX // len(keys)):
         size = len((event.payload or "").encode())
-        record = _chunked(record, data, size, spec, layout, keys)
+        record = _chunked(record, data, size, spec, layout, len(keys))
     others = tuple(
-        replace(record, key=key, shard=spec.shard(key, record_id), attachments=())
+        replace(record, key=key, shard=spec.shard(key, record_id), keys=keys[:1], attachments=())
         for key in event.other_keys
     )
     if taken := identities(event, message, spec):
@@ -258,6 +270,7 @@ def _of_packet(
         series=tuple(sorted(Counter(slots).items())),
         data=data,
         format=FORMAT_PACKET,
+        slot=slots[0] if len(set(slots)) == 1 else None,
     )
     if len(data) > layout.chunk_over:
         record = _chunked(record, data, len(data), spec, layout, 1)

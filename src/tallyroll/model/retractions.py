@@ -9,6 +9,7 @@ packet `id`. Where the event is, its `window` or its time `ts` says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,18 @@ from tallyroll.errors import Rejected
 from tallyroll.limits import EVENT_KEYS_MAX, WHY_BYTES_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_id, check_key, check_ts
-from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical, load_json
+from tallyroll.model.tallies import Series
 from tallyroll.model.windows import WindowId, is_window_id
 from tallyroll.reasons import Reason
 
 MARK = "tallyroll-retract"
 VERSION = 1
+TombstoneName = tuple[str, str, int | None]
+"""A tombstone's name within its window: the key and the id of its record, and the index of the
+event in a packet.
+"""
+
 _FIELDS = ("key", "keys", "id", "index", "window", "ts", "by", "why")
 
 
@@ -65,6 +72,28 @@ class Retraction:
         return canonical([MARK, VERSION, fields])
 
 
+RetractionTarget = tuple[WindowId, str, str, int | None]
+"""What a retraction is of: the window in which the event happened, a key of it, its id, and its
+index in a packet.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """An operator's word that an event may be retracted, by whom and why, since `at` (ms).
+
+    `keys` are all keys of the event, ascending; empty if only that of the target. If its window was
+    dropped, `proven` are the (events, amount, digest) of its record in the archive.
+    """
+
+    target: RetractionTarget
+    by: str
+    why: str
+    at: int
+    keys: tuple[str, ...] = ()
+    proven: tuple[int, int, bytes] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Tombstone:
     """What a retraction stores beside a record, on its shard: the record stays as it is.
@@ -86,10 +115,56 @@ class Tombstone:
     why: str
     index: int | None = None
 
+    @property
+    def name(self) -> TombstoneName:
+        """Its name within its window."""
+        return self.key, self.id, self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Decrement:
+    """What tombstones take from one stripe of a key's tally: `n` events and `amount` (millionths),
+    of these sixtieths.
+    """
+
+    key: str
+    stripe: int
+    n: int
+    amount: int
+    series: Series
+
+
+def decrements_of(tombstones: Sequence[Tombstone]) -> tuple[Decrement, ...]:
+    """The decrements of these tombstones, one per stripe, in the order of its first tombstone."""
+    stripes: dict[tuple[str, int], list[Tombstone]] = {}
+    for each in tombstones:
+        stripes.setdefault((each.key, each.stripe), []).append(each)
+    found = []
+    for (key, stripe), group in stripes.items():
+        series: Counter[int] = Counter()
+        for each in group:
+            series[each.slot] += each.n
+        n, amount = sum(each.n for each in group), sum(each.amount for each in group)
+        found.append(Decrement(key, stripe, n, amount, tuple(sorted(series.items()))))
+    return tuple(found)
+
 
 def is_retraction(body: Any) -> bool:
     """Whether a body's JSON value is a retraction, perhaps a malformed one."""
     return isinstance(body, list) and bool(body) and body[0] == MARK
+
+
+def retraction_in(body: str) -> list[Any] | None:
+    """The JSON value of a message's body, if it is a retraction, perhaps a malformed one. A
+    retraction is the body itself: there is none in envelopes of other systems.
+    """
+    if body.startswith("{") or not body.lstrip().startswith("["):
+        return None
+    try:
+        given = load_json(body, float)
+    except Rejected:
+        return None
+    return given if is_retraction(given) else None
 
 
 def parse_retraction(body: Any) -> Retraction:

@@ -37,6 +37,11 @@ class Tally:
     reading: ReadCost | None = field(default=None, compare=False)
     retracted: tuple[int, int] = (0, 0)
 
+    @property
+    def stored(self) -> int:
+        """The events that were stored, retracted ones among them: those that `cost` is of."""
+        return self.n + self.retracted[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Stripe:

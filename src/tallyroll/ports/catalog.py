@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState
+from tallyroll.model.retractions import Authorization, RetractionTarget
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
@@ -52,6 +53,18 @@ class Ledger(Protocol):
         """Replace the claim `read` by `wanted`, if it is still stored; return the stored claim."""
 
 
+class Authorizations(Protocol):
+    """What operators have authorized writers to retract."""
+
+    def authorizations(
+        self, targets: Sequence[RetractionTarget]
+    ) -> Mapping[RetractionTarget, Authorization]:
+        """The authorizations that exist of these distinct targets."""
+
+    def authorize(self, authorization: Authorization) -> None:
+        """Put an authorization, or replace that of its target."""
+
+
 class Periods(Protocol):
     """The states of days and months."""
 
@@ -80,9 +93,9 @@ class SharedRate(Protocol):
         """
 
 
-class Catalog(Ledger, Periods, WriterNotes, SharedRate, Protocol):
-    """The permanent table of windows, with periods, writers' notes, the redrive ledger, and the
-    lines of the write rate.
+class Catalog(Ledger, Authorizations, Periods, WriterNotes, SharedRate, Protocol):
+    """The permanent table of windows, with periods, writers' notes, the redrive ledger, authorized
+    retractions, and the lines of the write rate.
 
     All reads are strongly consistent.
     """

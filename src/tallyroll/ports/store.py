@@ -22,6 +22,7 @@ from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import WindowId
@@ -120,6 +121,10 @@ class Metering(ABC):
         """The cost of the record's identities, which another table takes."""
         return 0
 
+    def tombstone_cost(self, tombstone: Tombstone) -> int:  # noqa: ARG002 - of a store without them
+        """The cost of storing a tombstone."""
+        return 0
+
     @abstractmethod
     def shared_cost(self, increments: int) -> int:
         """The cost of one attempt at a commit besides its records."""
@@ -158,7 +163,8 @@ class ItemCodec(Protocol):
 
 
 class Store(Protocol):
-    """Window tables. Only `commit` writes events. All reads of items are strongly consistent.
+    """Window tables. Only `commit` writes events, and only `retract` takes them back. All reads of
+    items are strongly consistent.
 
     A read of records gives only counted ones. A store that is not transactional cannot always tell
     which they are while a window is being closed, before `fold` has ended: such a read then raises
@@ -185,6 +191,22 @@ class Store(Protocol):
         and leaves the increments to `fold`. It says COMMITTED, or FINE of a record, only if it
         found a gate open after the record was stored.
         """
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        """Put the tombstones, and take from each one's stripe what it says, all or nothing: only
+        if a random gate of the window is open, and no tombstone exists yet. Never raises
+        StoreError.
+
+        Records never change, so it is the caller who has read those of the tombstones. An answer
+        for each tombstone is as for a record, and one for each of its `decrements_of`.
+
+        A store that is not transactional refuses it, as INVALID.
+        """
+
+    def tombstones(
+        self, spec: Spec, names: Sequence[TombstoneName]
+    ) -> Mapping[TombstoneName, Tombstone]:
+        """The stored tombstones of these names. Raises Missing if the table does not exist."""
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         """A stored record. Raises Missing if the table does not exist."""

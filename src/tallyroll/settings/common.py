@@ -39,6 +39,7 @@ from tallyroll.settings.kinds import (
 from tallyroll.settings.texts import text_of
 
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
+RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,8 @@ class CommonSettings(Described):
         " you go back, until no window under the former rule takes events",
     )
     retraction: str = setting(
-        "off",
-        one_of("off", "operator", "queue"),
+        RETRACTION_OFF,
+        one_of(*RETRACTIONS),
         "who may take events back: `off`: nobody; `operator`: whoever may run `tallyroll retract`;"
         " `queue`: also whoever may send to the event queue. Holds for windows that exist, too",
     )
@@ -230,8 +231,15 @@ class CommonSettings(Described):
 
     def check_store(self, *, transactional: bool) -> None:
         """Raise `error` for what a store without transactions cannot do: count an event under
-        several keys, or put an identity together with a record.
+        several keys, put an identity together with a record, or take an event back.
         """
+        if self.retraction != RETRACTION_OFF and not transactional:
+            raise self.error(
+                f"{self.named('retraction')} {self.retraction}: windows in Keyspaces have no"
+                " transactions, so an event that is taken back could still count: give"
+                f" {RETRACTION_OFF} as long as {self.named('store')} is {KEYSPACES} or"
+                f" {self.named('keyspace')} is set"
+            )
         if self.remembers_ids and not transactional:
             raise self.error(
                 f"{self.named('identity')} {self.identity}: windows in Keyspaces have no"

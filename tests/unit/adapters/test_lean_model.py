@@ -13,9 +13,9 @@ from botocore.compat import HTTPHeaders
 
 from tallyroll.adapters.aws import lean_model
 from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.dynamodb.actions import RecordPut
 from tallyroll.adapters.dynamodb.attributes import facts_of
 from tallyroll.adapters.dynamodb.items import jsonable, parse_item, record_item
-from tallyroll.adapters.dynamodb.puts import RecordPut
 from tests.harness.pipeline import record_with
 
 WHERE = {
@@ -88,12 +88,19 @@ def test_the_bytes_of_a_transaction_are_those_of_a_plain_client(plain: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"key": 'a "Grüße" \\ 🗳', "data": b"\x00\xff", "format": "json"}]
+    "changes",
+    [
+        {},
+        {"key": 'a "Grüße" \\ 🗳', "data": b"\x00\xff", "format": "json", "slot": 0},
+        {"keys": ('a "Grüße"', "k"), "slot": 59},
+        {"keys": ("a",)},
+    ],
 )
+@pytest.mark.parametrize("stripe", [None, 7])
 def test_puts_that_write_themselves_have_the_bytes_of_a_plain_client(
-    plain: Any, changes: dict[str, Any]
+    plain: Any, changes: dict[str, Any], stripe: int | None
 ) -> None:
-    put = RecordPut("votes-20261120T080000Z", record_with(**changes))
+    put = RecordPut("votes-20261120T080000Z", record_with(**changes), stripe)
     actions = [ACTIONS[0], put, ACTIONS[2]]
     params: dict[str, Any] = {"TransactItems": actions, "ClientRequestToken": "a token"}
     sent = _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", **params)

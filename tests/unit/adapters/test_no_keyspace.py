@@ -55,10 +55,14 @@ def in_dynamodb_alone() -> DynamoStore:
 GIVEN: dict[str, Any] = {"names": [("k", "a")], "keys": ["k"], "count": 1, "peak": 0, "tags": {}}
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("commit", "fold")])
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS if verb not in ("commit", "retract", "fold")]
+)
 def test_dynamodb_is_asked_nothing_about_a_table_in_keyspaces(verb: str) -> None:
     given = arguments(verb, THERE)
     given |= {name: GIVEN[name] for name in given if name in GIVEN}
+    if verb == "tombstones":
+        given["names"] = [("k", "a", None)]
 
     def ask() -> None:
         answer = getattr(in_dynamodb_alone(), verb)(**given)
@@ -70,9 +74,10 @@ def test_dynamodb_is_asked_nothing_about_a_table_in_keyspaces(verb: str) -> None
 
 
 def test_a_commit_to_a_table_in_keyspaces_is_no_invalid_one() -> None:
-    outcome = in_dynamodb_alone().commit(spec_of(table=THERE), [record_with("a")], [])
-    assert outcome.verdict is Verdict.UNKNOWN
-    assert REMEDY in outcome.detail
+    store, spec = in_dynamodb_alone(), spec_of(table=THERE)
+    for outcome in (store.commit(spec, [record_with("a")], []), store.retract(spec, [])):
+        assert outcome.verdict is Verdict.UNKNOWN
+        assert REMEDY in outcome.detail
 
 
 def bereft() -> BothStores:

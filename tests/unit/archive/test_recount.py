@@ -13,6 +13,7 @@ from tallyroll.adapters.dynamodb.items import (
     parse_item,
     record_item,
     tally_key,
+    tombstone_item,
 )
 from tallyroll.archive.layout import (
     ArchivedItem,
@@ -31,6 +32,7 @@ from tallyroll.archive.recount import (
     keys_differing_from_totals,
 )
 from tallyroll.errors import ProofMismatch
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.states import Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.totals import Total
@@ -151,6 +153,17 @@ def test_an_archive_that_holds_too_much() -> None:
     by_records, by_key = findings(pipeline, window)
     assert "by records (4, 6, 11000000), when sealed (3, 5, 10000000)" in by_records
     assert "key 'k9'" in by_key
+
+
+def test_a_tombstone_that_nothing_joins_to_its_record() -> None:
+    """Records, tallies and totals do not agree, be the tallies net or not."""
+    pipeline, window = exported()
+    gone = Tombstone("k0", "e0", 1, NOW, 1, 0, b"d", 1, 30, "ann", "")
+    tallies = [item for item in archived(pipeline) if item["sk"]["S"].startswith("t#k0")]
+    net = {**tallies[0], "n": {"N": str(int(tallies[0]["n"]["N"]) - 1)}, "rn": {"N": "1"}}
+    rest = [item for item in archived(pipeline) if item != tallies[0]]
+    rewrite(pipeline, window, [*rest, net, jsonable(tombstone_item(gone))])
+    assert any("key 'k0'" in finding for finding in findings(pipeline, window))
 
 
 def test_a_total_that_is_missing_or_different() -> None:
@@ -275,7 +288,7 @@ def test_an_item_that_is_none_of_ours() -> None:
     pipeline, window = exported()
     stranger: Item = {"pk": {"S": "x"}, "sk": {"S": "y"}}
     rewrite(pipeline, window, [*archived(pipeline), stranger])
-    with pytest.raises(ProofMismatch, match="neither a record, a chunk, a tally nor a gate"):
+    with pytest.raises(ProofMismatch, match="neither a record, a chunk, a tombstone, a tally nor"):
         proven(pipeline, window)
 
 

@@ -307,3 +307,7 @@ def test_a_store_without_transactions_refuses_the_setting(pipeline: Pipeline) ->
     pipeline.settings = replace(SMALL, mapping={"key": "candidate"})
     pipeline.writer()
     pipeline.roller()
+    pipeline.settings = replace(SMALL, retraction="operator")
+    for use_case in (pipeline.writer, pipeline.roller):
+        with pytest.raises(SettingsError, match="operator: windows in Keyspaces have no"):
+            use_case()

@@ -29,6 +29,13 @@ def test_a_packet_weighs_what_it_costs_and_not_what_it_counts() -> None:
     assert peak_cost(packed, spec_of()) == pytest.approx(4_000 / 60)
 
 
+def test_what_was_retracted_does_not_make_the_rest_heavier() -> None:
+    left = Tally("k", 1, 10**6, ((30, 1),), cost=400, retracted=(99, 99 * 10**6))
+    assert peak_cost(left, spec_of()) == pytest.approx(400 / 100 / 60)
+    unlucky = Tally("k", -1, -(10**6), ((30, -1),), cost=2, retracted=(1, 10**6))
+    assert peak_cost(unlucky, spec_of()) == 0
+
+
 def test_a_key_without_events_weighs_nothing() -> None:
     assert peak_cost(Tally("k", 0, 0), spec_of()) == 0
     assert peak_cost(Tally("k", 5, 0, (), cost=10), spec_of()) == 0, "by no slot of its time"

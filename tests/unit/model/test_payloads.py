@@ -55,7 +55,7 @@ def payload_of(record: Record, chunks: Sequence[Chunk] | None = None) -> str | N
 def test_small_payloads_are_stored_as_they_always_were() -> None:
     record = record_for("x" * (LAYOUT.compress_over - 2))
     assert (record.format, record.data) == ("json", json.dumps("x" * 4_094).encode())
-    assert set(record_item(record)) == {"pk", "sk", "ts", "n", "v", "h", "data", "fmt"}
+    assert set(record_item(record)) == {"pk", "sk", "ts", "n", "v", "h", "data", "fmt", "m"}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tallyroll.limits import PACKET_BYTES_MAX
 from tallyroll.model.events import Event, Packet, digest
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Increment, event_time, increments_of, record_of
+from tallyroll.model.windows import Span
 from tallyroll.reasons import Reason
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, record_with, spec_of
 
@@ -111,4 +112,16 @@ def test_an_event_of_several_keys_has_a_record_for_each() -> None:
     assert [each.shard for each in record.group] == [spec.shard(key, "e1") for key in "abc"]
     assert record.shard != record.others[0].shard
     alone = record_of(Event("b", "e1", NOW, 10**6, None), MESSAGE, spec)
-    assert record.others[0] == replace(alone, digest=record.digest)
+    assert record.others[0] == replace(alone, digest=record.digest, keys=("a",))
+    assert [each.keys for each in record.group] == [("a", "b", "c"), ("a",), ("a",)]
+    assert alone.keys == ()
+
+
+def test_a_record_notes_the_sixtieth_of_its_events_if_they_share_one() -> None:
+    event = Event("k", "e1", NOW, 10**6, None)
+    assert record_of(event, MESSAGE, SPEC).slot == 30
+    assert record_of(PACKET, MESSAGE, SPEC).slot is None
+    assert record_of(replace(PACKET, entries=PACKET.entries[:2]), MESSAGE, SPEC).slot == 30
+    home = Span(START - HOUR, START)
+    redriven = record_of(replace(event, ts=NOW - HOUR), MESSAGE, SPEC, home)
+    assert (redriven.slot, SPEC.slot(MESSAGE.sent)) == (30, 30)

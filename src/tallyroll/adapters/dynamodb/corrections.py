@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tallyroll.adapters.dynamodb.actions import put_if_absent
 from tallyroll.adapters.dynamodb.items import Item, binary_of
-from tallyroll.adapters.dynamodb.puts import put_if_absent
 from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
 from tallyroll.errors import ProofMismatch
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX

@@ -1,9 +1,14 @@
 """The items of a window table as DynamoDB JSON, which is also the format of archives.
 
-record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt
+record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt, g, m, s
 chunk   pk {key}.{shard}  sk c#{record id}#{number}  data
-tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59
+tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59, rn, rv
 gate    pk ~g.{number}    sk g#                      open
+
+A tombstone is on the shard of its record, and outside the range of records and chunks:
+
+event   pk {key}.{shard}  sk r#{record id}           ts, n, v, h, m, s, by, why
+packed  pk {key}.{shard}  sk p#{record id}#{index}   ts, n, v, h, m, s, by, why
 
 In the table of identities, which outlives the windows:
 
@@ -23,6 +28,7 @@ from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.ids import EXPIRES, IdentityItem
 from tallyroll.model.items import Content, Gate, StoredItem
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId
@@ -36,6 +42,8 @@ Key = dict[str, dict[str, str]]
 RECORD = "e#"  # begins the sort keys of records
 RECORDS_END = "e$"  # sorts directly after all sort keys of records
 CHUNK = "c#"  # begins the sort keys of chunks
+TOMBSTONE = "r#"  # begins the sort keys of tombstones
+TOMBSTONE_PACKED = "p#"  # begins those of events in packets
 MARKS = "~payloads."  # begins the partition keys of marks of uploaded objects, in the catalog
 GATE = "~g."  # begins the partition keys of gates
 TALLY = "t#"  # begins the sort keys of tallies
@@ -72,6 +80,13 @@ def record_item(record: Record) -> Item:
         item["data"] = {"B": record.data}
     if record.format is not None:
         item["fmt"] = {"S": record.format}
+    if record.keys:
+        least_of_all = len(record.keys) > 1
+        item["g"] = {"SS": list(record.keys)} if least_of_all else {"S": record.keys[0]}
+    if record.slot is not None:
+        item["m"] = {"N": str(record.slot)}
+    if record.stripe is not None:
+        item["s"] = {"N": str(record.stripe)}
     return item
 
 
@@ -87,6 +102,36 @@ def chunk_item(chunk: Chunk) -> Item:
         "pk": {"S": f"{chunk.key}.{chunk.shard}"},
         "sk": {"S": CHUNK + chunk.name},
         "data": {"B": chunk.data},
+    }
+
+
+def tombstone_key(key: str, shard: int, record_id: str, index: int | None) -> Key:
+    """The primary key of a tombstone of a record's event."""
+    packed = index is not None
+    sk = f"{TOMBSTONE_PACKED}{record_id}#{index}" if packed else TOMBSTONE + record_id
+    return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": sk}}
+
+
+def tombstone_place(sk: str) -> tuple[str, int | None]:
+    """The record's id and the index in the sort key of a tombstone."""
+    if sk.startswith(TOMBSTONE):
+        return sk.removeprefix(TOMBSTONE), None
+    record_id, _, index = sk.removeprefix(TOMBSTONE_PACKED).rpartition("#")
+    return record_id, int(index)
+
+
+def tombstone_item(tombstone: Tombstone) -> Item:
+    """The item that stores a tombstone."""
+    return {
+        **tombstone_key(tombstone.key, tombstone.shard, tombstone.id, tombstone.index),
+        "ts": {"N": str(tombstone.ts)},
+        "n": {"N": str(tombstone.n)},
+        "v": {"N": format_amount(tombstone.amount)},
+        "h": {"B": tombstone.digest},
+        "m": {"N": str(tombstone.slot)},
+        "s": {"N": str(tombstone.stripe)},
+        "by": {"S": tombstone.by},
+        "why": {"S": tombstone.why},
     }
 
 
@@ -153,13 +198,16 @@ def parse_item(item: Mapping[str, Any]) -> Content:
         if dot and sk.startswith(CHUNK):
             record_id, _, number = sk.removeprefix(CHUNK).rpartition("#")
             return Chunk(key, record_id, int(number), int(shard), binary_of(item["data"]["B"]))
+        if dot and sk.startswith((TOMBSTONE, TOMBSTONE_PACKED)):
+            return _tombstone(key, *tombstone_place(sk), int(shard), item)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"item {shown_key(item)} is malformed: {error!r}") from None
-    raise ValueError(f"item {shown_key(item)} is neither a record, a chunk, a tally nor a gate")
+    kinds = "neither a record, a chunk, a tombstone, a tally nor a gate"
+    raise ValueError(f"item {shown_key(item)} is {kinds}")
 
 
 def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str, Any]]) -> Record:
-    data, form = item.get("data"), item.get("fmt")
+    data, form, group = item.get("data"), item.get("fmt"), item.get("g", {})
     return Record(
         key=key,
         id=record_id,
@@ -170,6 +218,33 @@ def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str
         digest=binary_of(item["h"]["B"]),
         data=None if data is None else binary_of(data["B"]),
         format=None if form is None else form["S"],
+        keys=tuple(sorted(group["SS"])) if "SS" in group else tuple(group.values()),
+        slot=_number(item, "m"),
+        stripe=_number(item, "s"),
+    )
+
+
+def _number(item: Mapping[str, Mapping[str, Any]], name: str) -> int | None:
+    """A whole number that releases before it did not store."""
+    return int(item[name]["N"]) if name in item else None
+
+
+def _tombstone(
+    key: str, record_id: str, index: int | None, shard: int, item: Mapping[str, Mapping[str, Any]]
+) -> Tombstone:
+    return Tombstone(
+        key=key,
+        id=record_id,
+        shard=shard,
+        ts=int(item["ts"]["N"]),
+        n=int(item["n"]["N"]),
+        amount=read_amount(item["v"]["N"]),
+        digest=binary_of(item["h"]["B"]),
+        stripe=int(item["s"]["N"]),
+        slot=int(item["m"]["N"]),
+        by=item["by"]["S"],
+        why=item["why"]["S"],
+        index=index,
     )
 
 
@@ -180,7 +255,8 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
         n=int(item["n"]["N"]),
         amount=read_amount(item["v"]["N"]),
         series=tuple(sorted(counted)),
-        cost=int(item["u"]["N"]) if "u" in item else 0,
+        cost=_number(item, "u") or 0,
+        retracted=(_number(item, "rn") or 0, read_amount(item["rv"]["N"]) if "rv" in item else 0),
     )
 
 

@@ -8,13 +8,19 @@ from functools import partial
 from typing import Any
 
 from tallyroll.adapters.aws.client import response_of
+from tallyroll.adapters.dynamodb.actions import (
+    RecordPut,
+    add,
+    gate_check,
+    put_if_absent,
+    subtract,
+)
 from tallyroll.adapters.dynamodb.attributes import expressed
 from tallyroll.adapters.dynamodb.catalog import creating_check, mark
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
     RECORD,
     RECORDS_END,
-    SLOT_NAMES,
     TALLY,
     Item,
     chunk_item,
@@ -29,9 +35,10 @@ from tallyroll.adapters.dynamodb.items import (
     shown_key,
     stored_item,
     tally_key,
+    tombstone_item,
+    tombstone_key,
     window_of,
 )
-from tallyroll.adapters.dynamodb.puts import RecordPut, put_if_absent
 from tallyroll.adapters.dynamodb.requests import (
     CANCELLED,
     CONFLICTS,
@@ -48,16 +55,21 @@ from tallyroll.adapters.dynamodb.requests import (
     throttled_tables,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
-from tallyroll.adapters.dynamodb.throughput import METERING, Limit, costs_by_key
+from tallyroll.adapters.dynamodb.throughput import (
+    METERING,
+    Limit,
+    costs_by_key,
+    costs_by_stripe,
+)
 from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
-from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
-from tallyroll.model.sharding import Chance, random_suffix
+from tallyroll.model.retractions import Tombstone, TombstoneName, decrements_of
+from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.backoff import GATE
@@ -94,13 +106,17 @@ class DynamoStore(DynamoTables):
         attachments = dict.fromkeys(each for record in records for each in record.attachments)
         identities = [each for record in records for each in record.identities]
         beside = [*attachments, *identities]
+        gate = gate_check(spec, chance)
+        stripes = {
+            each.key: random_suffix(spec.stripes_of(each.key), chance) for each in increments
+        }
         actions = [
-            _gate_check(spec, chance),
-            *(RecordPut(spec.table, record) for record in records),
+            gate,
+            *(RecordPut(spec.table, record, stripes.get(record.key)) for record in records),
             # Without a condition: they are written only with their record, which is absent.
             *(self._put_attachment(spec, each) for each in attachments),
             *(put_if_absent(self._identities, identity_item(each)) for each in identities),
-            *(_add(spec, each, costs[each.key], chance) for each in increments),
+            *(add(spec, each, costs[each.key], stripes[each.key]) for each in increments),
         ]
         try:
             in_dynamodb(spec.table)
@@ -111,6 +127,30 @@ class DynamoStore(DynamoTables):
                 outcome = replace(outcome, limit=Limit.IDENTITIES)
             return _by_record(outcome, records, beside) if beside else outcome
         return Outcome(Verdict.COMMITTED)
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        costs, decrements = costs_by_stripe(tombstones), decrements_of(tombstones)
+        actions = [
+            gate_check(spec, self._effects.chance),
+            *(put_if_absent(spec.table, tombstone_item(each)) for each in tombstones),
+            *(subtract(spec, each, costs[each.key, each.stripe]) for each in decrements),
+        ]
+        try:
+            in_dynamodb(spec.table)
+            self._caller.call("TransactWriteItems", TransactItems=actions)
+        except StoreError as error:
+            return _outcome(error, len(tombstones), len(decrements))
+        return Outcome(Verdict.COMMITTED)
+
+    def tombstones(
+        self, spec: Spec, names: Sequence[TombstoneName]
+    ) -> Mapping[TombstoneName, Tombstone]:
+        keys = [
+            tombstone_key(key, spec.shard(key, record_id), record_id, index)
+            for key, record_id, index in dict.fromkeys(names)
+        ]
+        found = map(parse_item, self._table(spec.table).get_all(keys))
+        return {each.name: each for each in found if isinstance(each, Tombstone)}
 
     def _put_attachment(self, spec: Spec, each: Chunk | Mark) -> Action:
         if isinstance(each, Mark):
@@ -256,31 +296,6 @@ class DynamoStore(DynamoTables):
             if not reply.get("LastEvaluatedKey"):
                 return
             more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
-
-
-def _gate_check(spec: Spec, chance: Chance) -> Action:
-    return {
-        "ConditionCheck": {
-            "TableName": spec.table,
-            "Key": gate_key(random_suffix(spec.gates, chance)),
-            **expressed(condition="#open = :true", true=True),
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-    }
-
-
-def _add(spec: Spec, increment: Increment, cost: int, chance: Chance) -> Action:
-    stripe = random_suffix(spec.stripes_of(increment.key), chance)
-    added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
-    added |= {SLOT_NAMES[slot]: str(count) for slot, count in increment.series}
-    return {
-        "Update": {
-            "TableName": spec.table,
-            "Key": tally_key(spec, increment.key, stripe),
-            "UpdateExpression": "ADD " + ", ".join(f"{name} :{name}" for name in added),
-            "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
-        }
-    }
 
 
 def _by_record(

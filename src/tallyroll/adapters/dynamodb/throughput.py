@@ -19,8 +19,9 @@ from tallyroll.limits import (
     WARM_READ_UNITS_MIN,
     WARM_WRITE_UNITS_MIN,
 )
-from tallyroll.model.items import sized
+from tallyroll.model.items import sized, tombstone_bytes
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import Tombstone
 from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Metering
 from tallyroll.settings import Settings
 from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
@@ -52,6 +53,9 @@ class TransactionMetering(Metering):
     def identities_cost(self, record: Record) -> int:
         return sum(record_units(each.size) for each in record.identities)
 
+    def tombstone_cost(self, tombstone: Tombstone) -> int:
+        return record_units(tombstone_bytes(tombstone))
+
     def shared_cost(self, increments: int) -> int:
         return shared_units(increments, 1)
 
@@ -82,6 +86,14 @@ def costs_by_key(records: Iterable[Record]) -> Counter[str]:
     costs: Counter[str] = Counter()
     for record in records:
         costs[record.key] += METERING.record_cost(record)
+    return costs
+
+
+def costs_by_stripe(tombstones: Iterable[Tombstone]) -> Counter[tuple[str, int]]:
+    """What storing tombstones costs, for the stripes, (key, number), that they take from."""
+    costs: Counter[tuple[str, int]] = Counter()
+    for each in tombstones:
+        costs[each.key, each.stripe] += METERING.tombstone_cost(each)
     return costs
 
 

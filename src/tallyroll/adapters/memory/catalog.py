@@ -10,6 +10,7 @@ from tallyroll.limits import HOT_NOTES_MAX
 from tallyroll.model.foreign.mappings import Mappings
 from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
+from tallyroll.model.retractions import Authorization, RetractionTarget
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Window
 from tallyroll.model.windows import WindowId
@@ -36,6 +37,7 @@ class MemoryCatalog:
         self._receptions: dict[str, Reception] = {}
         self._heartbeat = Heartbeat()
         self._lines: dict[RateLine, int] = {}
+        self._authorized: dict[RetractionTarget, Authorization] = {}
         self.marks: set[str] = set()
 
     def calendar(self) -> Calendar | None:
@@ -154,6 +156,14 @@ class MemoryCatalog:
         if self._claims[identity] == read:
             self._claims[identity] = wanted
         return self._claims[identity]
+
+    def authorizations(
+        self, targets: Sequence[RetractionTarget]
+    ) -> Mapping[RetractionTarget, Authorization]:
+        return {one: self._authorized[one] for one in targets if one in self._authorized}
+
+    def authorize(self, authorization: Authorization) -> None:
+        self._authorized[authorization.target] = authorization
 
     def note_received(self, reception: Reception) -> None:
         self._receptions[reception.id] = reception

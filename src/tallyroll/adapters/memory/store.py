@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tallyroll.adapters.dynamodb.items import (
     CODEC,
@@ -22,9 +23,11 @@ from tallyroll.adapters.dynamodb.items import (
     record_key,
     stored_item,
     tally_key,
+    tombstone_item,
+    tombstone_key,
     window_of,
 )
-from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key
+from tallyroll.adapters.dynamodb.throughput import METERING, costs_by_key, costs_by_stripe
 from tallyroll.adapters.memory.catalog import MemoryCatalog
 from tallyroll.adapters.memory.tables import Items, MemoryTables, PrimaryKey
 from tallyroll.errors import Missing, Refused, StateConflict
@@ -35,6 +38,7 @@ from tallyroll.model.formats.references import Mark
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem, sized
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.retractions import Decrement, Tombstone, TombstoneName, decrements_of
 from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -84,28 +88,66 @@ class MemoryStore(MemoryTables):
         puts = [record_item(record) for record in records]
         if invalid := _check_request(records, increments):
             return Outcome(Verdict.INVALID, detail=invalid)
-        gate = items.get(_primary(gate_key(random_suffix(spec.gates, self._effects.chance))))
-        if gate is None:
-            return Outcome(Verdict.GATE_MISSING)
-        if not gate["open"]["BOOL"]:
-            return Outcome(Verdict.GATE_SHUT)
+        if shut := self._shut(spec, items):
+            return Outcome(shut)
         stored = [items.get(_primary(put)) for put in puts]
         answers = list(map(self._answer, records, stored))
         if answers.count(FINE) < len(answers):
             elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
-        costs = costs_by_key(records)
-        added = [self._added(spec, items, each, costs[each.key]) for each in increments]
+        costs, stripes = costs_by_key(records), self._stripes(spec, increments)
+        added = [
+            _added(spec, items, each, costs[each.key], stripes[each.key]) for each in increments
+        ]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
         attachments = [each for record in records for each in record.attachments]
         chunks = [chunk_item(each) for each in attachments if isinstance(each, Chunk)]
+        puts = [record_item(replace(record, stripe=stripes.get(record.key))) for record in records]
         self._catalog.marks.update(each.key for each in attachments if isinstance(each, Mark))
         for item in (*puts, *chunks, *added):
             items[_primary(item)] = item
         taken = [each for record in records for each in record.identities]
         self.identity_items |= {each.name: identity_item(each) for each in taken}
         return Outcome(Verdict.COMMITTED)
+
+    def _shut(self, spec: Spec, items: Items) -> Verdict | None:
+        """What a random gate makes of a transaction; None if it is open."""
+        gate = items.get(_primary(gate_key(random_suffix(spec.gates, self._effects.chance))))
+        if gate is None:
+            return Verdict.GATE_MISSING
+        return None if gate["open"]["BOOL"] else Verdict.GATE_SHUT
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        try:
+            items = self.items(spec.table)
+        except Missing as missing:
+            return Outcome(Verdict.GATE_MISSING, detail=str(missing))
+        costs, decrements = costs_by_stripe(tombstones), decrements_of(tombstones)
+        if 1 + len(tombstones) + len(decrements) > TRANSACTION_ACTIONS_MAX:
+            raise AssertionError(f"a transaction of {len(tombstones)} tombstones")
+        puts = {_primary(item): item for item in map(tombstone_item, tombstones)}
+        if len(puts) < len(tombstones):
+            return Outcome(Verdict.INVALID, detail="a transaction names an item twice")
+        if shut := self._shut(spec, items):
+            return Outcome(shut)
+        stored = [items.get(name) for name in puts]
+        if any(stored):
+            answers = (Element(Answer.DUPLICATE, old["h"]["B"]) if old else FINE for old in stored)
+            return Outcome(Verdict.CANCELLED, tuple(answers), (FINE,) * len(decrements))
+        taken = [_taken(spec, items, each, costs[each.key, each.stripe]) for each in decrements]
+        items.update(puts | {_primary(tally): tally for tally in taken})
+        return Outcome(Verdict.COMMITTED)
+
+    def tombstones(
+        self, spec: Spec, names: Sequence[TombstoneName]
+    ) -> Mapping[TombstoneName, Tombstone]:
+        items, found = self.items(spec.table), {}
+        for key, record_id, index in names:
+            place = tombstone_key(key, spec.shard(key, record_id), record_id, index)
+            if item := items.get(_primary(place)):
+                found[key, record_id, index] = parse_item(item)
+        return {name: each for name, each in found.items() if isinstance(each, Tombstone)}
 
     def _answer(self, record: Record, item: Item | None) -> Element:
         """The answer for a record and its identities."""
@@ -210,24 +252,41 @@ class MemoryStore(MemoryTables):
             page = names[first : first + PAGE_ITEMS]
             yield [stored_item(items[name]) for name in page if name in items]
 
-    def _added(self, spec: Spec, items: Items, increment: Increment, cost: int) -> Item:
-        """A random stripe of the key's tally, with the increment and its records' cost added."""
-        stripe = random_suffix(spec.stripes_of(increment.key), self._effects.chance)
-        key = tally_key(spec, increment.key, stripe)
-        before = items.get(_primary(key), {})
-        after: Item = {**before, **key}
-        after["n"] = {"N": str(_number(before, "n") + increment.n)}
-        amount = read_amount(before["v"]["N"]) if before else 0
-        after["v"] = {"N": format_amount(amount + increment.amount)}
-        after["u"] = {"N": str(_number(before, "u") + cost)}
-        for slot, events in increment.series:
-            name = SLOT_NAMES[slot]
-            after[name] = {"N": str(_number(before, name) + events)}
-        return after
+    def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
+        """A random stripe for each key."""
+        keys = [each.key for each in increments]
+        return {key: random_suffix(spec.stripes_of(key), self._effects.chance) for key in keys}
 
 
 def _primary(item: Item | Key) -> PrimaryKey:
     return item["pk"]["S"], item["sk"]["S"]
+
+
+def _added(spec: Spec, items: Items, increment: Increment, cost: int, stripe: int) -> Item:
+    """The stripe of the key's tally, with the increment and its records' cost added."""
+    counts = {"n": increment.n, "u": cost}
+    counts |= {SLOT_NAMES[slot]: events for slot, events in increment.series}
+    return _changed(items, tally_key(spec, increment.key, stripe), counts, {"v": increment.amount})
+
+
+def _taken(spec: Spec, items: Items, decrement: Decrement, cost: int) -> Item:
+    """The stripe of the key's tally without what was retracted, which it names."""
+    counts = {"n": -decrement.n, "u": cost, "rn": decrement.n}
+    counts |= {SLOT_NAMES[slot]: -events for slot, events in decrement.series}
+    amounts = {"v": -decrement.amount, "rv": decrement.amount}
+    key = tally_key(spec, decrement.key, decrement.stripe)
+    return _changed(items, key, counts, amounts)
+
+
+def _changed(items: Items, key: Key, counts: Mapping[str, int], amounts: Mapping[str, int]) -> Item:
+    before = items.get(_primary(key), {})
+    after: Item = {**before, **key}
+    for name, added in counts.items():
+        after[name] = {"N": str(_number(before, name) + added)}
+    for name, added in amounts.items():
+        stored = read_amount(before[name]["N"]) if name in before else 0
+        after[name] = {"N": format_amount(stored + added)}
+    return after
 
 
 def _number(item: Item, name: str) -> int:

@@ -26,6 +26,7 @@ from tallyroll.model.formats.references import Mark
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import Gate, StoredItem, sized
 from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -36,6 +37,7 @@ from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome,
 
 FINE = Element(Answer.FINE)
 GROUPED = "it counts under several keys, for which this window's store has no transactions"
+NO_RETRACTION = "this window's store has no transactions, in which an event could be taken back"
 LARGE = Element(Answer.INVALID, detail=f"a row of more than {ROW_BYTES_MAX} bytes")
 
 
@@ -135,6 +137,18 @@ class RowStore:
         except Missing as error:  # of the catalog, and not of the window's table
             raise Unknown(str(error), error.code) from error
         return None
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:  # noqa: ARG002
+        """Refused: no transaction would take the event from the counts. So do settings."""
+        return Outcome(Verdict.INVALID, detail=NO_RETRACTION)
+
+    def tombstones(
+        self,
+        spec: Spec,  # noqa: ARG002 - the port's
+        names: Sequence[TombstoneName],  # noqa: ARG002
+    ) -> Mapping[TombstoneName, Tombstone]:
+        """There are none: `retract` refuses them."""
+        return {}
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         found = self._rows.row(spec.table, key, spec.shard(key, record_id), record_id)

@@ -1,0 +1,281 @@
+"""Where the writer looks for events that are to be retracted, and how it waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Throttled
+from tallyroll.model.messages import RedriveMark
+from tallyroll.model.records import Record, increments_of
+from tallyroll.model.states import Status
+from tallyroll.model.windows import WindowId, window_start
+from tallyroll.ports.catalog import Claim
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.reasons import Reason
+from tests.harness.pipeline import (
+    HOUR,
+    MINUTE,
+    NOW,
+    TIME_LEFT,
+    WINDOW,
+    Pipeline,
+    hour,
+    opened,
+)
+from tests.harness.retracting import EVENT, QUEUE, again, retraction, stone, write
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return opened(QUEUE)
+
+
+# --- where
+
+
+def claimed(pipeline: Pipeline, home: WindowId, target: WindowId) -> None:
+    pipeline.catalog.claim((home, "k", "e1"), Claim(target, NOW))
+
+
+def put(pipeline: Pipeline, ts: int) -> None:
+    """Store a redriven event of this time."""
+    spec = pipeline.spec()
+    record = Record("k", "e1", spec.shard("k", "e1"), ts, 1, 10**6, b"digest", ((30, 1),), slot=30)
+    outcome = pipeline.store.commit(spec, [record], increments_of([record]))
+    assert outcome.verdict is Verdict.COMMITTED
+
+
+def test_a_redriven_event_is_taken_from_the_window_of_its_claim(pipeline: Pipeline) -> None:
+    home, late = hour(6), window_start(hour(6)) + MINUTE
+    claimed(pipeline, home, WINDOW)
+    put(pipeline, late)
+    report = pipeline.write(retraction(ts=late))
+    assert report.retracted == 1
+    assert pipeline.tally("k") == (0, 0)
+    assert (stone(pipeline).ts, stone(pipeline).slot) == (late, 30), "as it was counted"
+
+
+@pytest.mark.parametrize("receives", [1, 5])
+def test_another_event_with_its_id_in_the_window_of_its_claim_stays(
+    pipeline: Pipeline, receives: int
+) -> None:
+    """The claim's window is not believed without the record's time."""
+    home, late = hour(6), window_start(hour(6)) + MINUTE
+    claimed(pipeline, home, WINDOW)
+    pipeline.write(EVENT)
+    report = again(pipeline, retraction(ts=late), receives)
+    assert len(report.failures) == 1
+    assert pipeline.tally("k")[0] == 1
+    assert pipeline.write(retraction()).retracted == 1
+
+
+def test_an_id_that_was_used_again_is_not_that_of_an_earlier_event(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    assert len(pipeline.write(retraction(window=hour(7))).failures) == 1
+    assert pipeline.tally("k")[0] == 1
+
+
+def test_a_time_after_its_sending_is_rejected(pipeline: Pipeline) -> None:
+    for fields in ({"ts": NOW + 6 * MINUTE}, {"window": hour(9)}, {"ts": 253_402_300_799_000}):
+        assert pipeline.write(retraction(**fields)).rejected == {Reason.TOO_FAR_AHEAD: 1}
+
+
+# --- before its event, and without one
+
+
+def test_it_waits_for_its_event(pipeline: Pipeline) -> None:
+    report = pipeline.write(retraction())
+    assert (len(report.failures), report.waiting) == (1, 1)
+    assert [seconds for _, seconds in pipeline.queue.delays] == [20]
+    pipeline.write(EVENT)
+    assert again(pipeline, retraction(), 2).retracted == 1
+
+
+def test_waiting_it_keeps_no_window_open(pipeline: Pipeline) -> None:
+    for receives in (1, 2, 5):
+        assert again(pipeline, retraction(), receives).failures
+        windows = [hour(number) for number in (6, 7, 8, 9)]
+        assert pipeline.catalog.stragglers(windows) == {}
+        assert pipeline.catalog.receptions(0, NOW + 10 * HOUR, 10) == []
+
+
+def test_neither_does_one_that_was_redriven(pipeline: Pipeline) -> None:
+    message = pipeline.message(retraction(), receives=5)
+    mark = RedriveMark(WINDOW, "first", NOW - HOUR)
+    assert write(pipeline, replace(message, redrive=mark)).failures
+    assert pipeline.catalog.stragglers([WINDOW]) == {}
+    assert pipeline.catalog.receptions(0, NOW + 10 * HOUR, 10) == []
+
+
+def test_an_event_that_waits_beside_it_does_keep_its_window_open(pipeline: Pipeline) -> None:
+    pipeline.store.script = [Outcome(Verdict.GATE_SHUT)]
+    messages = [pipeline.message(body, receives=2) for body in (EVENT, retraction(id="no"))]
+    assert len(write(pipeline, *messages).failures) == 2
+    assert list(pipeline.catalog.stragglers([WINDOW])) == [WINDOW]
+
+
+def test_without_an_event_it_is_rejected_when_none_should_come_any_more(
+    pipeline: Pipeline,
+) -> None:
+    until = pipeline.spec().accept_until + 2 * QUEUE.visibility_ms
+    pipeline.effects.pass_by(until - NOW)
+    assert again(pipeline, retraction(), 5).failures
+    pipeline.effects.pass_by(1)
+    assert again(pipeline, retraction(), 2).failures
+    report = again(pipeline, retraction(), 3)
+    assert (report.failures, report.rejected) == ([], {Reason.NOTHING_TO_RETRACT: 1})
+    (letter,) = pipeline.queue.dead_letters
+    assert letter.window == WINDOW
+
+
+def test_an_event_that_is_there_is_taken_back_whatever_the_time(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    pipeline.effects.pass_by(20 * HOUR)
+    assert again(pipeline, retraction(), 9).retracted == 1
+
+
+def test_of_a_sealed_window_without_its_event_it_is_rejected_at_once(pipeline: Pipeline) -> None:
+    pipeline.store.shut_gates(pipeline.spec())
+    pipeline.move(Status.CLOSING)
+    assert pipeline.write(retraction()).failures
+    pipeline.move(Status.SEALED)
+    assert pipeline.write(retraction()).rejected == {Reason.NOTHING_TO_RETRACT: 1}
+
+
+def test_a_claim_that_came_meanwhile_is_read_before_it_is_rejected(pipeline: Pipeline) -> None:
+    """The event was redriven, and may count elsewhere, since the claims were read first."""
+    pipeline.move(Status.SEALED)
+    reads = pipeline.catalog.claims
+    asked: list[int] = []
+
+    def claims(identities: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 2:
+            claimed(pipeline, WINDOW, hour(9))
+        return reads(identities)
+
+    pipeline.catalog.claims = claims  # type: ignore[method-assign]
+    report = pipeline.write(retraction())
+    assert (len(report.failures), report.rejected) == (1, {})
+
+
+def test_of_a_window_that_never_was_it_is_rejected_in_the_end(pipeline: Pipeline) -> None:
+    for place in ({"ts": NOW - 40 * HOUR}, {"window": "20261120T081500Z"}):
+        assert again(pipeline, retraction(**place), 2).failures
+        assert again(pipeline, retraction(**place), 3).rejected == {Reason.NOTHING_TO_RETRACT: 1}
+
+
+def test_of_a_window_that_is_to_be_made_it_waits() -> None:
+    pipeline = Pipeline(QUEUE)
+    assert pipeline.write(retraction()).waiting == 1
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.effects.pass_by(5 * HOUR)
+    report = write(pipeline, pipeline.message(retraction(ts=NOW + 4 * HOUR), receives=9))
+    assert (len(report.failures), report.rejected) == (1, {})
+
+
+# --- sealed and dropped
+
+
+def sealed(pipeline: Pipeline) -> None:
+    pipeline.store.shut_gates(pipeline.spec())
+    pipeline.move(Status.CLOSING)
+    pipeline.move(Status.SEALED)
+
+
+def test_a_closing_window_makes_it_wait_for_the_seal(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    pipeline.store.shut_gates(pipeline.spec())
+    for status in (Status.OPEN, Status.CLOSING):
+        pipeline.move(status)
+        report = again(pipeline, retraction(), 9)
+        assert (len(report.failures), report.rejected) == (1, {})
+    assert pipeline.tally("k")[0] == 1
+
+
+def test_what_was_retracted_before_the_seal_is_a_duplicate_after_it(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT, {**EVENT, "id": "e2"})
+    pipeline.write(retraction())
+    sealed(pipeline)
+    assert pipeline.write(retraction()).duplicates == 1
+    assert len(pipeline.write(retraction(id="e2")).failures) == 1, "until its total is corrected"
+
+
+@pytest.mark.parametrize("status", [Status.DROPPING, Status.DROPPED])
+def test_of_a_dropped_window_it_waits_for_now(pipeline: Pipeline, status: Status) -> None:
+    pipeline.write(EVENT)
+    sealed(pipeline)
+    pipeline.move(status)
+    if status is Status.DROPPED:
+        pipeline.store.drop_table(pipeline.spec().table)
+        pipeline.store.drop_table(pipeline.spec().table)
+    report = again(pipeline, retraction(), 9)
+    assert (len(report.failures), report.rejected) == (1, {})
+
+
+def test_behind_a_seal_the_tombstone_is_read_before_the_record(pipeline: Pipeline) -> None:
+    """Between the two the table is dropped, and a late roller makes an empty one again."""
+    pipeline.write(EVENT)
+    pipeline.write(retraction())
+    sealed(pipeline)
+    spec = pipeline.spec()
+    reads: list[str] = []
+    tombstones, record = pipeline.store.tombstones, pipeline.store.record
+
+    def read(name: str, given: Any) -> Any:
+        reads.append(name)
+        if len(reads) == 2:  # the first look is at the record alone, as in an open window
+            pipeline.store.items(spec.table).clear()
+            pipeline.move(Status.DROPPED)
+        return given
+
+    pipeline.store.tombstones = lambda *of: read("tombstones", tombstones(*of))  # type: ignore[method-assign]
+    pipeline.store.record = lambda *of: read("record", record(*of))  # type: ignore[method-assign]
+    assert pipeline.write(retraction()).duplicates == 1
+    assert reads == ["record", "tombstones"]
+
+
+def test_behind_a_seal_another_events_tombstone_says_nothing(pipeline: Pipeline) -> None:
+    home, late = hour(6), window_start(hour(6)) + MINUTE
+    claimed(pipeline, home, WINDOW)
+    pipeline.write(EVENT)
+    pipeline.write(retraction())
+    sealed(pipeline)
+    assert pipeline.write(retraction(ts=late)).rejected == {Reason.NOTHING_TO_RETRACT: 1}
+
+
+def test_a_window_that_is_dropped_meanwhile_does_not_lack_the_event(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    sealed(pipeline)
+    tombstones = pipeline.store.tombstones
+
+    def dropped_first(*of: Any) -> Any:
+        pipeline.store.items(pipeline.spec().table).clear()
+        pipeline.move(Status.DROPPED)
+        return tombstones(*of)
+
+    pipeline.store.tombstones = dropped_first  # type: ignore[method-assign,assignment]
+    report = again(pipeline, retraction(), 9)
+    assert (len(report.failures), report.rejected) == (1, {})
+
+
+def test_a_failing_store_hands_it_back(pipeline: Pipeline) -> None:
+    def fail(*_: Any) -> Any:
+        raise Throttled("no", "No")
+
+    pipeline.write(EVENT)
+    for port, name in (
+        (pipeline.catalog, "claims"),
+        (pipeline.store, "record"),
+        (pipeline.catalog, "window"),
+    ):
+        working = getattr(port, name)
+        setattr(port, name, fail)
+        body = retraction(id="no") if name == "window" else retraction()
+        report = pipeline.write(body)
+        assert (len(report.failures), report.rejected) == (1, {})
+        setattr(port, name, working)
+    assert pipeline.tally("k")[0] == 1
