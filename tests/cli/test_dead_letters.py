@@ -34,7 +34,7 @@ def test_letters_are_counted_by_reason_and_window(mixed: CommandLine) -> None:
     assert answer.status == 0
     assert answer.err == ""
     at, expires = "2026-11-20T08:30:00.000Z", "2026-12-04T08:30:00.000Z"
-    short = ("11-20", "08:30", "12-04", "08:30")
+    short = ("11-20", "08:30", "12-04")
     assert answer.row("too-late", hour(6), "2", *short)
     assert answer.row("not-json", "1", *short)
     assert answer.row("undelivered", "1", *short)
