@@ -61,6 +61,11 @@ class Retraction:
         return (self.key, *self.other_keys)
 
     @property
+    def name(self) -> TombstoneName:
+        """The name of its tombstone under its own key."""
+        return self.key, self.id, self.index
+
+    @property
     def body(self) -> str:
         """The message's body."""
         fields: dict[str, Any] = {"key": self.key, "id": self.id, "by": self.by, "why": self.why}
