@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from tallyroll.errors import ProofMismatch
@@ -44,8 +44,12 @@ class Spill:
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
-    """Counts of the data files up to number `end`, and what was spilled of them: sums per key, and
-    sorted runs of the items' digests. `gates` are the numbers of shut and of open ones.
+    """Counts of the data files up to number `end`, and what was spilled of them: sums per key,
+    sorted runs of the items' digests, and what tombstones want of records. `gates` are the numbers
+    of shut and of open ones. Of the `tombstones`, `packed` are those of events in packets, and
+    `taken` is the amount of all, as text.
+
+    Releases that know no tombstones refuse every archive with one: in their notes there is none.
     """
 
     identity: str
@@ -54,6 +58,30 @@ class ReadNote:
     gates: list[int]
     spills: list[Spill]
     runs: list[Spill]
+    tombstones: int = 0
+    packed: int = 0
+    taken: str = "0"
+    wanted: list[Spill] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedNote:
+    """How many tombstones the records in the data files up to number `end` have joined; and what
+    was spilled of retracted packets that are in chunks.
+    """
+
+    identity: str
+    end: int
+    joined: int
+    packets: list[Spill]
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackedNote:
+    """How many tombstones one partition of the packets in chunks has joined."""
+
+    identity: str
+    joined: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +103,18 @@ class RepeatedNote:
     repeated: list[str]
 
 
-_LISTS = {"files": Upload, "spills": Spill, "runs": Spill}
+_LISTS = {"files": Upload, "spills": Spill, "runs": Spill, "wanted": Spill, "packets": Spill}
+_OF_TOMBSTONES = ("tombstones", "packed", "taken", "wanted")
 
 
-def note_body(note: SegmentNote | ReadNote | ComparedNote | RepeatedNote) -> bytes:
-    """A note as it is stored."""
-    return json.dumps(asdict(note)).encode()
+def note_body(
+    note: SegmentNote | ReadNote | JoinedNote | ComparedNote | RepeatedNote | UnpackedNote,
+) -> bytes:
+    """A note as it is stored; without tombstones as a release that knows none can read it."""
+    fields = asdict(note)
+    if isinstance(note, ReadNote) and not note.tombstones:
+        fields = {name: of for name, of in fields.items() if name not in _OF_TOMBSTONES}
+    return json.dumps(fields).encode()
 
 
 def parse_note(kind: type[N], key: str, body: bytes, identity: str | None = None) -> N:
