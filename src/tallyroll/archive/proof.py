@@ -36,11 +36,11 @@ from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_ke
 from tallyroll.archive.notes import (
     CHANGED,
     ComparedNote,
+    ProofProgress,
     ReadNote,
     RepeatedNote,
     Spill,
 )
-from tallyroll.archive.progress import ProofProgress
 from tallyroll.archive.proof_joining import TombstoneProof, TombstonesRead
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,

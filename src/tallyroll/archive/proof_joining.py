@@ -23,8 +23,7 @@ from functools import partial
 from tallyroll.archive.duplicates import digests_in
 from tallyroll.archive.joining import HALF, WANTED_HELD, Joining, wanted_by
 from tallyroll.archive.layout import DataFile
-from tallyroll.archive.notes import JoinedNote, ReadNote, Spill, UnpackedNote
-from tallyroll.archive.progress import ProofProgress
+from tallyroll.archive.notes import JoinedNote, ProofProgress, ReadNote, Spill, UnpackedNote
 from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.spill import Spills
 from tallyroll.errors import ProofMismatch, Refused

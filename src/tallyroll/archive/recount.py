@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tallyroll.archive.corrections import revised
 from tallyroll.archive.layout import (
     ArchivedItem,
     DataFile,
@@ -21,11 +22,10 @@ from tallyroll.archive.layout import (
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.formats.payloads import Chunk, manifest_in, summed
 from tallyroll.model.items import Content, Gate
-from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record
 from tallyroll.model.retractions import Tombstone
 from tallyroll.model.tallies import Tally
-from tallyroll.model.windows import WindowId, table_name, window_start
+from tallyroll.model.windows import WindowId, table_name
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
@@ -212,7 +212,7 @@ def keys_differing_from_totals(
     of an earlier release leaves it out.
     """
     keys = sorted({key for sums in counted.kinds.values() for key in sums})
-    corrected = bool(totals and totals.revision(month_of(window_start(window)).name))
+    corrected = bool(totals and totals.revision(revised(window)))
     for first in range(0, len(keys), KEYS_PER_READ):
         batch = keys[first : first + KEYS_PER_READ]
         stored = totals.of_window(window, batch, corrected=corrected) if totals else {}

