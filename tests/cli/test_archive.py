@@ -163,7 +163,7 @@ def test_totals_that_differ_are_found_if_asked_for(cli: CommandLine, whole: Arch
 def test_totals_that_cannot_be_read(
     cli: CommandLine, whole: Archived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise Throttled("BatchGetItem: too much")
 
     monkeypatch.setattr(whole.pipeline.totals, "of_window", refuse)

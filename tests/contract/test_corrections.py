@@ -77,6 +77,7 @@ def test_a_correction_is_added_once_and_its_total_stays(engine: Engine) -> None:
     assert total == Total("a", WINDOW, 300, 10**9, sums)
     assert total.retracted == (3, 2_500_000 - 10**24)
     assert engine.totals.of_window(WINDOW, ["a"]) == {"a": Total("a", WINDOW, 300, 10**9)}
+    assert engine.totals.of_window(WINDOW, ["none", "a", "a"], corrected=True) == {"a": total}
     assert listed(engine) == {"a": sums}
     found = engine.totals.corrections("a", WINDOW)
     assert sorted(found, key=lambda each: each.id) == [first, second]
@@ -120,6 +121,14 @@ def test_an_event_of_several_keys_is_taken_from_all_of_them_at_once(engine: Engi
     assert listed(engine) == dict.fromkeys(keys, Corrections(1, 3))
     assert engine.totals.corrections(keys[0], WINDOW) == [whole]
     assert engine.totals.corrections(keys[1], WINDOW) == []
+
+
+def test_sums_without_a_total_are_those_of_no_other_key(engine: Engine) -> None:
+    """They are put before it."""
+    put(engine, "a")
+    engine.totals.put_retracted(WINDOW, {"b": (1, 5)})
+    alone = {"a": Total("a", WINDOW, 300, 10**9)}
+    assert engine.totals.of_window(WINDOW, ["a", "b"], corrected=True) == alone
 
 
 def test_many_corrections_take_as_many_transactions_as_they_need(engine: Engine) -> None:

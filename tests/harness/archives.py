@@ -32,7 +32,8 @@ from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Attempt, Window
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.totals import Totals
-from tests.harness.pipeline import NOW, SECOND, WINDOW, Pipeline, opened
+from tallyroll.settings import Settings
+from tests.harness.pipeline import NOW, SECOND, SMALL, WINDOW, Pipeline, opened
 
 SINGLES = [
     {"id": f"e{n}", "key": f"k{n % 3}", "ts": NOW + n, "value": n / 2, "payload": {"n": n}}
@@ -116,6 +117,11 @@ def archived(*, proven: bool = True, attempt: str = "a1", segments: int = 2) -> 
     numbers = count(1)
     packets = pack(map(event_of, PACKED), lambda: f"p{next(numbers)}")
     pipeline, window = sealed_and_exported([*SINGLES, *packets], attempt, segments)
+    return as_archived(pipeline, window, proven=proven)
+
+
+def as_archived(pipeline: Pipeline, window: Window, *, proven: bool = True) -> Archived:
+    """A window that was sealed and exported; its archive is `proven`."""
     if proven:
         ports = (CODEC, pipeline.bucket, pipeline.totals, pipeline.effects)
         items = prove(window, pipeline.spec(), *ports, NOW + 60 * SECOND)
@@ -125,11 +131,18 @@ def archived(*, proven: bool = True, attempt: str = "a1", segments: int = 2) -> 
 
 
 def sealed_and_exported(
-    bodies: Iterable[str | dict[str, Any]], attempt: str = "a1", segments: int = 2
+    bodies: Iterable[str | dict[str, Any]],
+    attempt: str = "a1",
+    segments: int = 2,
+    settings: Settings = SMALL,
+    retractions: Sequence[str] = (),
 ) -> tuple[Pipeline, Window]:
-    """A pipeline whose window at 08 took these bodies, was sealed and exported; its state."""
-    pipeline = opened()
+    """A pipeline whose window at 08 took these bodies and then these `retractions`, was sealed and
+    exported; its state.
+    """
+    pipeline = opened(settings)
     pipeline.write(*bodies)
+    assert pipeline.write(*retractions).retracted == len(retractions)
     pipeline.store.shut_gates(pipeline.spec())
     deadline = NOW + 60 * SECOND
     ports = (pipeline.store, pipeline.totals, pipeline.effects)

@@ -105,14 +105,16 @@ def _compared(rows: Sequence[_Row]) -> Iterator[Difference]:
 def keys_differing_from_table(
     archive: Recount, table: Recount
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """Each key whose (events, amount) differ between records and tallies of both, with all four."""
-    sums = {
-        "archive records": archive.records,
-        "archive tallies": archive.tallies,
-        "table records": table.records,
-        "table tallies": table.tallies,
-    }
-    for key in sorted({key for one in sums.values() for key in one}):
-        found: dict[str, object] = {name: one.get(key) for name, one in sums.items()}
+    """Each key whose (events, amount), less what was retracted, differ between records and tallies
+    of both, with all four.
+    """
+    counts = (archive, table)
+    for key in sorted({key for each in counts for sums in each.kinds.values() for key in sums}):
+        found: dict[str, object] = {
+            "archive records": archive.net(key),
+            "archive tallies": archive.tallies.get(key),
+            "table records": table.net(key),
+            "table tallies": table.tallies.get(key),
+        }
         if len(set(found.values())) > 1:
             yield key, found

@@ -29,13 +29,16 @@ DEPTH = 6  # archive/PIPELINE/date=.../hour=.../WINDOW/ATTEMPT
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The contents of an archive's proof; `amount` in millionths."""
+    """The contents of an archive's proof; `amount` in millionths. The `retracted` (events, amount)
+    are not in the others.
+    """
 
     proven_at: str
     items: int
     keys: int
     events: int
     amount: int
+    retracted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +143,18 @@ def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
     key = proof_key(prefix)
     try:
         said = json.loads(bucket.get(key))
+        gone = said.get("retracted", {"events": 0, "amountMillionths": 0})
         return Proof(
             proven_at=str(said["provenAt"]),
             items=int(said["items"]),
             keys=int(said["keys"]),
             events=int(said["events"]),
             amount=int(said["amountMillionths"]),
+            retracted=(int(gone["events"]), int(gone["amountMillionths"])),
         )
     except Missing:
         return None
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"proof malformed: {key}: {error!r}"]) from None
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
+from tallyroll.archive.layout import DataFile
 from tallyroll.errors import ProofMismatch
+from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.effects import Effects
 
 CHANGED = "the archive changed while it was being proven"
-N = TypeVar("N")
+A = TypeVar("A")
 
 
 @dataclass(slots=True)
@@ -44,8 +49,12 @@ class Spill:
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
-    """Counts of the data files up to number `end`, and what was spilled of them: sums per key, and
-    sorted runs of the items' digests. `gates` are the numbers of shut and of open ones.
+    """Counts of the data files up to number `end`, and what was spilled of them: sums per key,
+    sorted runs of the items' digests, and what tombstones want of records. `gates` are the numbers
+    of shut and of open ones. Of the `tombstones`, `packed` are those of events in packets, and
+    `taken` is the amount of all, as text.
+
+    Releases that know no tombstones refuse every archive with one: in their notes there is none.
     """
 
     identity: str
@@ -54,6 +63,30 @@ class ReadNote:
     gates: list[int]
     spills: list[Spill]
     runs: list[Spill]
+    tombstones: int = 0
+    packed: int = 0
+    taken: str = "0"
+    wanted: list[Spill] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedNote:
+    """How many tombstones the records in the data files up to number `end` have joined; and what
+    was spilled of retracted packets that are in chunks.
+    """
+
+    identity: str
+    end: int
+    joined: int
+    packets: list[Spill]
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackedNote:
+    """How many tombstones one partition of the packets in chunks has joined."""
+
+    identity: str
+    joined: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +108,21 @@ class RepeatedNote:
     repeated: list[str]
 
 
-_LISTS = {"files": Upload, "spills": Spill, "runs": Spill}
+_LISTS = {"files": Upload, "spills": Spill, "runs": Spill, "wanted": Spill, "packets": Spill}
+_OF_TOMBSTONES = ("tombstones", "packed", "taken", "wanted")
 
 
-def note_body(note: SegmentNote | ReadNote | ComparedNote | RepeatedNote) -> bytes:
-    """A note as it is stored."""
-    return json.dumps(asdict(note)).encode()
+def note_body(
+    note: SegmentNote | ReadNote | JoinedNote | ComparedNote | RepeatedNote | UnpackedNote,
+) -> bytes:
+    """A note as it is stored; without tombstones as a release that knows none can read it."""
+    fields = asdict(note)
+    if isinstance(note, ReadNote) and not note.tombstones:
+        fields = {name: of for name, of in fields.items() if name not in _OF_TOMBSTONES}
+    return json.dumps(fields).encode()
 
 
-def parse_note(kind: type[N], key: str, body: bytes, identity: str | None = None) -> N:
+def parse_note(kind: type[A], key: str, body: bytes, identity: str | None = None) -> A:
     """The note of this kind that is stored under `key`. Raises ProofMismatch if it is damaged, or
     if it has not the identity of its proof.
     """
@@ -96,3 +135,71 @@ def parse_note(kind: type[N], key: str, body: bytes, identity: str | None = None
         return kind(**fields)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProofMismatch([f"note damaged: {key}: {error!r}"]) from None
+
+
+N = TypeVar("N", ReadNote, JoinedNote, ComparedNote, RepeatedNote, UnpackedNote)
+F = TypeVar("F", ReadNote, JoinedNote)
+
+
+class ProofProgress:
+    """The notes under one prefix of the proof with this `identity`; a run makes those that are
+    missing until its `deadline` (ms).
+    """
+
+    def __init__(
+        self, bucket: ArchiveBucket, prefix: str, identity: str, effects: Effects, deadline: int
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self.identity = identity
+        self._effects = effects
+        self._deadline = deadline
+
+    def by_files(
+        self,
+        kind: type[F],
+        name: str,
+        files: Sequence[DataFile],
+        read: Callable[[Sequence[DataFile], int], F | None],
+    ) -> list[F] | None:
+        """Read the data files that no note covers yet. `read` gives the note of some files from a
+        number on, or None without time for one file. Returns all notes, None if time ran out.
+        """
+        notes: list[F] = []
+        first = 0
+        existing = frozenset(self._bucket.list(f"{self._prefix}{name}-"))
+        while first < len(files) or not notes:
+            note = self._noted(kind, f"{name}-{first:05d}", existing, partial(read, files, first))
+            if note is None:
+                return None
+            notes.append(note)
+            first = note.end
+        return notes
+
+    def by_partition(
+        self, kind: type[N], name: str, partitions: int, compare: Callable[[int], N]
+    ) -> list[N] | None:
+        """Compare each partition that has no note yet. Returns all notes, None if time ran out."""
+        compared = []
+        existing = frozenset(self._bucket.list(f"{self._prefix}{name}-"))
+        for partition in range(partitions):
+            note = self._noted(
+                kind, f"{name}-{partition:04d}", existing, partial(compare, partition)
+            )
+            if note is None:
+                return None
+            compared.append(note)
+        return compared
+
+    def _noted(
+        self, kind: type[N], name: str, existing: Collection[str], make: Callable[[], N | None]
+    ) -> N | None:
+        """A note of this or another run, made if it does not exist. None if time ran out."""
+        key = f"{self._prefix}{name}.json"
+        if key in existing:
+            return parse_note(kind, key, self._bucket.get(key), self.identity)
+        note = make() if self._effects.now() < self._deadline else None
+        if note is None:
+            return None
+        body = self._bucket.put_once(key, note_body(note))
+        return parse_note(kind, key, body, self.identity)

@@ -7,6 +7,7 @@ window's sealed state all agree.
     {prefix}/progress/items-{run}-0001.bin    digests of the items of partition 1, spilled by a run
     {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once
 
+Where events were retracted, `archive/proof_joining.py` joins tombstones to their records.
 Each run continues where the notes end. Memory is bounded: keys and digests are partitioned by hash,
 and one partition at a time is merged and compared. The archive must not change meanwhile: each note
 holds a digest over the manifests and the keys and ETags of all data files.
@@ -17,11 +18,11 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 from tallyroll.archive.duplicates import (
     DIGESTS_HELD,
@@ -35,12 +36,12 @@ from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_ke
 from tallyroll.archive.notes import (
     CHANGED,
     ComparedNote,
+    ProofProgress,
     ReadNote,
     RepeatedNote,
     Spill,
-    note_body,
-    parse_note,
 )
+from tallyroll.archive.proof_joining import TombstoneProof, TombstonesRead
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
     ArchivePass,
@@ -49,6 +50,7 @@ from tallyroll.archive.recount import (
 )
 from tallyroll.archive.spill import Spills
 from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.sharding import stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
@@ -65,12 +67,12 @@ KEYS_TOO_MANY = 8  # a partition with 8 times its expected keys cannot be this w
 NOTE_EVERY_MS = 30_000  # a run that is killed loses at most this much reading
 CLOCK_EVERY_ITEMS = 1_000
 
-N = TypeVar("N", ReadNote, ComparedNote, RepeatedNote)
-
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts of a whole archive: items, gates, and the sums over all keys by records."""
+    """Counts of a whole archive: items, gates, and the sums over all keys by records, less what was
+    `retracted` (events, amount).
+    """
 
     items: int
     gates_shut: int
@@ -78,6 +80,7 @@ class Counted:
     keys: int
     events: int
     amount: int
+    retracted: tuple[int, int] = (0, 0)
 
 
 def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
@@ -196,16 +199,28 @@ class _Proof:
         self._raise_findings()
         self.item_partitions = max(1, -(-(self.reading.expected or 0) // PARTITION_ITEMS))
         self.identity = self._identified(files)
-        read = self._read_files(files)
+        directory = progress_dir(self.prefix)
+        progress = ProofProgress(self.bucket, directory, self.identity, self.effects, self.deadline)
+        read = progress.by_files(ReadNote, "proof", files, self._read_some)
         if read is None:
             return None
-        compared = self._by_partition(
+        compared = progress.by_partition(
             ComparedNote, "compared", self.partitions, partial(self._compare, read)
         )
-        items = self._by_partition(
+        items = progress.by_partition(
             RepeatedNote, "repeated", self.item_partitions, partial(self._repeated, read)
         )
-        if compared is None or items is None:
+        joining = TombstoneProof(
+            ArchivePass(self.bucket, self.prefix, self.codec),
+            self.codec,
+            progress,
+            self.spills,
+            self.item_partitions,
+            self.effects,
+            self.deadline,
+        )
+        unjoined = joining.findings(files, read)
+        if compared is None or items is None or unjoined is None:
             return None
         counted = Counted(
             items=sum(note.items for note in read),
@@ -214,8 +229,12 @@ class _Proof:
             keys=sum(note.keys for note in compared),
             events=sum(note.events for note in compared),
             amount=sum(int(note.amount) for note in compared),
+            retracted=(
+                sum(note.tombstones for note in read),
+                sum(int(note.taken) for note in read),
+            ),
         )
-        findings = compare(self.window, self.spec, counted)
+        findings = compare(self.window, self.spec, counted) + unjoined
         findings += [finding for note in compared for finding in note.findings]
         if repeats := [digest for note in items for digest in note.repeated]:
             findings += self._named(repeats)
@@ -239,20 +258,6 @@ class _Proof:
         facts = json.dumps([manifest, self.digest, partitions, _facts(self.window)])
         return hashlib.sha256(facts.encode()).hexdigest()
 
-    def _read_files(self, files: Sequence[DataFile]) -> list[ReadNote] | None:
-        """Read the data files that no note covers yet. Returns all notes, None if time ran out."""
-        notes: list[ReadNote] = []
-        first = 0
-        existing = frozenset(self.bucket.list(f"{self.progress}proof-"))
-        while first < len(files) or not notes:
-            key = f"{self.progress}proof-{first:05d}.json"
-            note = self._noted(ReadNote, key, existing, partial(self._read_some, files, first))
-            if note is None:
-                return None
-            notes.append(note)
-            first = note.end
-        return notes
-
     def _read_some(self, files: Sequence[DataFile], first: int) -> ReadNote | None:
         """Read data files from number `first` on, as many as time and memory allow. Returns their
         note, or None if there was no time for one file.
@@ -261,6 +266,7 @@ class _Proof:
         spills: list[Spill] = []
         runs: list[Spill] = []
         digests: list[bytes] = []
+        stones = TombstonesRead()
         began, end = self.effects.now(), first
         for file in files[first:]:
             now = self.effects.now()
@@ -274,14 +280,21 @@ class _Proof:
                 if counted.held >= SUMS_HELD:
                     spills.append(self._spill(counted))
                 digests.append(key_digest(found.item))
+                if isinstance(found.holds, Tombstone):
+                    stones.add(found.holds)
                 if len(digests) >= DIGESTS_HELD:
-                    runs.append(self._spill_digests(digests))
+                    runs.append(self._spill_digests("items", digests))
+                if len(stones.wanted) >= DIGESTS_HELD:
+                    stones.spills.append(self._spill_digests("wanted", stones.wanted))
             end += 1
         self._raise_findings()
         spills.append(self._spill(counted))
-        runs.append(self._spill_digests(digests))
+        runs.append(self._spill_digests("items", digests))
+        if stones.wanted:
+            stones.spills.append(self._spill_digests("wanted", stones.wanted))
         gates = [counted.gates_shut, counted.gates_open]
-        return ReadNote(self.identity, end, counted.items, gates, spills, runs)
+        of_stones = (stones.count, stones.packed, str(stones.amount), stones.spills)
+        return ReadNote(self.identity, end, counted.items, gates, spills, runs, *of_stones)
 
     def _spill(self, counted: Recount) -> Spill:
         """Move the sums in memory to the bucket, by partition."""
@@ -294,26 +307,12 @@ class _Proof:
         bodies = [zlib.compress("\n".join(part).encode(), 1) if part else b"" for part in lines]
         return self.spills.put("sums", bodies, "json.z")
 
-    def _spill_digests(self, digests: list[bytes]) -> Spill:
+    def _spill_digests(self, kind: str, digests: list[bytes]) -> Spill:
         """Move the digests in memory to the bucket, sorted, by partition."""
         digests.sort()
         bodies = split_digests(digests, self.item_partitions)
         digests.clear()
-        return self.spills.put("items", bodies, "bin")
-
-    def _by_partition(
-        self, kind: type[N], name: str, partitions: int, compare: Callable[[int], N]
-    ) -> list[N] | None:
-        """Compare each partition that has no note yet. Returns all notes, None if time ran out."""
-        compared = []
-        existing = frozenset(self.bucket.list(f"{self.progress}{name}-"))
-        for partition in range(partitions):
-            key = f"{self.progress}{name}-{partition:04d}.json"
-            note = self._noted(kind, key, existing, partial(compare, partition))
-            if note is None:
-                return None
-            compared.append(note)
-        return compared
+        return self.spills.put(kind, bodies, "bin")
 
     def _compare(self, read: Sequence[ReadNote], partition: int) -> ComparedNote:
         merged = Recount()
@@ -349,18 +348,6 @@ class _Proof:
         )
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 
-    def _noted(
-        self, kind: type[N], key: str, existing: Collection[str], make: Callable[[], N | None]
-    ) -> N | None:
-        """A note of this or another run, made if it does not exist. None if time ran out."""
-        if key in existing:
-            return parse_note(kind, key, self.bucket.get(key), self.identity)
-        note = make() if self.effects.now() < self.deadline else None
-        if note is None:
-            return None
-        body = self.bucket.put_once(key, note_body(note))
-        return parse_note(kind, key, body, self.identity)
-
     def _raise_findings(self) -> None:
         findings = self.reading.findings
         if findings.count:
@@ -378,6 +365,10 @@ class _Proof:
             "compared": "files with manifests; per key records with tallies and with totals;"
             " keys, events and amount with the window's state; gates with its spec; no item twice",
         }
+        if any(counted.retracted):
+            events, amount = counted.retracted
+            proof["retracted"] = {"events": events, "amountMillionths": str(amount)}
+            proof["compared"] += "; tombstones with their records, and with what was retracted"
         stored = json.loads(self.bucket.put_once(key, json.dumps(proof).encode()))
         if {**stored, "provenAt": ""} != {**proof, "provenAt": ""}:
             raise ProofMismatch([f"there is another proof under {key}"])

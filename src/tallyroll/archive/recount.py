@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tallyroll.archive.corrections import revised
 from tallyroll.archive.layout import (
     ArchivedItem,
     DataFile,
@@ -39,9 +40,9 @@ Sums = dict[str, tuple[int, int]]
 
 @dataclass(slots=True)
 class Recount:
-    """Counts of an archive: (events, amount) per key by records and by tallies, and of what tallies
-    say was retracted, (chunks, sum of their digests) per key by chunks and by the manifests of
-    records, gates, items.
+    """Counts of an archive: (events, amount) per key by records and by tallies, and of those that
+    were retracted by tombstones and by tallies, (chunks, sum of their digests) per key by chunks
+    and by the manifests of records, gates, items.
     """
 
     records: Sums = field(default_factory=dict)
@@ -49,15 +50,31 @@ class Recount:
     chunks: Sums = field(default_factory=dict)
     declared: Sums = field(default_factory=dict)
     retracted: Sums = field(default_factory=dict)
+    tombstones: Sums = field(default_factory=dict)
     gates_shut: int = 0
     gates_open: int = 0
     items: int = 0
 
     @property
     def sums(self) -> tuple[int, int]:
-        """(events, amount) of all records."""
-        sums = self.records.values()
-        return sum(n for n, _ in sums), sum(amount for _, amount in sums)
+        """(events, amount) of all records, less what tombstones take from them."""
+        events, amount = _sum(self.records)
+        gone, value = _sum(self.tombstones)
+        return events - gone, amount - value
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """(events, amount) of all tombstones."""
+        return _sum(self.tombstones)
+
+    def net(self, key: str) -> tuple[int, int] | None:
+        """(events, amount) of a key's records, less what tombstones take from them; None if it has
+        neither. (0, 0) if all its events were retracted.
+        """
+        if key not in self.tombstones:
+            return self.records.get(key)
+        (n, amount), (gone, value) = self.records.get(key, (0, 0)), self.tombstones[key]
+        return n - gone, amount - value
 
     @property
     def kinds(self) -> dict[str, Sums]:
@@ -66,6 +83,7 @@ class Recount:
             "r": self.records,
             "t": self.tallies,
             "x": self.retracted,
+            "s": self.tombstones,
             "c": self.chunks,
             "d": self.declared,
         }
@@ -86,7 +104,8 @@ class Recount:
             _add(self.chunks, found.key, 1, found.digest)
             return
         if isinstance(found, Tombstone):
-            return  # not joined to its record yet: so records and tallies disagree
+            _add(self.tombstones, found.key, found.n, found.amount)
+            return
         is_record = isinstance(found, Record)
         _add(self.records if is_record else self.tallies, found.key, found.n, found.amount)
         if isinstance(found, Tally) and any(found.retracted):
@@ -103,6 +122,10 @@ class Recount:
             return
         if manifest and manifest.key == record.key:
             _add(self.declared, record.key, manifest.count, manifest.sum)
+
+
+def _sum(sums: Sums) -> tuple[int, int]:
+    return sum(n for n, _ in sums.values()), sum(amount for _, amount in sums.values())
 
 
 def _add(sums: Sums, key: str, n: int, amount: int) -> None:
@@ -179,22 +202,36 @@ class ArchivePass:
 
 
 def keys_differing_from_totals(
-    window: WindowId, counted: Recount, totals: Totals | None
+    window: WindowId, counted: Recount, totals: Totals | None, *, noted: bool = False
 ) -> Iterator[str]:
-    """One finding per key whose records, tallies and total (if `totals` is given) disagree, or
-    whose chunks are not those that its records have.
+    """The findings of each key whose records, tallies and total (if `totals` is given) disagree, of
+    which they say that another (events, amount) were retracted, or whose chunks are not those that
+    its records have.
+
+    A total that does not say what was retracted is a finding only if it must be `noted`: a roller
+    of an earlier release leaves it out.
     """
     keys = sorted({key for sums in counted.kinds.values() for key in sums})
+    corrected = bool(totals and totals.revision(revised(window)))
     for first in range(0, len(keys), KEYS_PER_READ):
         batch = keys[first : first + KEYS_PER_READ]
-        stored = totals.of_window(window, batch) if totals else {}
+        stored = totals.of_window(window, batch, corrected=corrected) if totals else {}
         for key in batch:
-            sums = {"records": counted.records.get(key), "tallies": counted.tallies.get(key)}
+            sums = {"records": counted.net(key), "tallies": counted.tallies.get(key)}
+            taken = {
+                "tombstones": counted.tombstones.get(key),
+                "tallies": counted.retracted.get(key),
+            }
             if totals:
                 total = stored.get(key)
                 sums["total"] = (total.n, total.amount) if total else None
+                before = total.corrections.before if total else (0, 0)
+                if noted or any(before):
+                    taken["total"] = before if any(before) else None
             if len(set(sums.values())) > 1:
                 yield f"key {key!r}: (events, amount) {sums}"
+            if len(set(taken.values())) > 1:
+                yield f"key {key!r}: retracted (events, amount) {taken}"
             if difference := _chunks_differing(key, counted):
                 yield difference
 

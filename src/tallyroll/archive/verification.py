@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Self
 
@@ -10,7 +11,15 @@ from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, rep
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import ArchivedItem, DataFile
 from tallyroll.archive.recount import FINDINGS_KEPT, ArchivePass, keys_differing_from_totals
+from tallyroll.archive.retractions import (
+    RetractedEvents,
+    Retractions,
+    corrections_of,
+    sums_unlike,
+)
 from tallyroll.archive.runs import SortedRuns
+from tallyroll.errors import ProofMismatch
+from tallyroll.model.retractions import Tombstone
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
@@ -24,6 +33,7 @@ class ArchiveReading(ArchivePass):
     ) -> None:
         super().__init__(bucket, archive.prefix, codec)
         self.archive = archive
+        self.retractions = Retractions(archive.place.window)
         self._totals = totals
         self._digests = SortedRuns[bytes](DIGESTS_HELD)
 
@@ -31,14 +41,35 @@ class ArchiveReading(ArchivePass):
         """Stream the valid items of one data file."""
         for found in super().items_of(file):
             self._digests.add(key_digest(found.item))
+            if isinstance(found.holds, Tombstone):
+                self.retractions.add(found.holds)
             yield found
+
+    def retracted_events(self, key: str | None = None) -> RetractedEvents:
+        """The events that were retracted, of one key or of all: by the archive's tombstones, and by
+        corrections. Reads the archive, unless its proof says that it has no tombstones.
+        """
+        found = RetractedEvents()
+        proof = self.archive.proof
+        if proof is None or any(proof.retracted):
+            for item in ArchivePass(self._bucket, self._prefix, self._codec):
+                if isinstance(item.holds, Tombstone) and key in (None, item.holds.key):
+                    found.add(item.holds.key, item.holds.id, item.holds.index)
+        window = self.archive.place.window
+        with suppress(ProofMismatch):  # a finding of the verification
+            for each in corrections_of(self._bucket, self._prefix, self._totals, window):
+                for its in each.keys:
+                    if key in (None, its):
+                        found.add(its, each.id, each.index)
+        return found
 
     def verified(self) -> Self:
         """Read the whole archive, then compare it. Raises StoreError if bucket or totals fail.
 
         Compares files with manifests, records with tallies, with the totals if they are given, and
         with the proof if there is one. No item may occur twice; if one does, the archive is read
-        once more to name it.
+        once more to name it. It is read once more, too, if events were retracted, for which there
+        must be records.
         """
         for _ in self:
             pass
@@ -58,7 +89,9 @@ class ArchiveReading(ArchivePass):
                 f"gates: {counted.gates_shut} shut and {counted.gates_open} open, all must be shut:"
                 " was it exported before the window was sealed?"
             )
-        yield from keys_differing_from_totals(self.archive.place.window, counted, self._totals)
+        window, totals = self.archive.place.window, self._totals
+        yield from keys_differing_from_totals(window, counted, totals, noted=self.archive.proven)
+        yield from self._retracted(totals)
         repeats = repeated([self._digests.rows()])
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(ArchivePass(self._bucket, self._prefix, self._codec), first)
@@ -70,3 +103,13 @@ class ArchiveReading(ArchivePass):
             found = (counted.items, len(counted.records), *counted.sums)
             if proven != found:
                 yield f"(items, keys, events, amount) {found}, when proven {proven}"
+            if proof.retracted != counted.taken:
+                yield f"retracted {counted.taken}, when proven {proof.retracted}"
+
+    def _retracted(self, totals: Totals | None) -> Iterator[str]:
+        found = self.retractions
+        yield from found.read_corrections(self._bucket, self._prefix, totals)
+        if found.any:
+            yield from found.unjoined(lambda: ArchivePass(self._bucket, self._prefix, self._codec))
+        if totals:
+            yield from sums_unlike(totals, self.archive.place.window)

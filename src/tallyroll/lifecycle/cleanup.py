@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tallyroll.archive.corrections import copy_corrections
 from tallyroll.archive.layout import find_summary, prefix_of
 from tallyroll.archive.native_export import begin, time_to_export
 from tallyroll.archive.proof import check_place, notes, prove
@@ -121,8 +122,11 @@ class Cleanup:
                 return window
 
     def _tag_proven(self, window: Window) -> None:
-        """Check the archive's proof itself, not only the state; then tag the table as proven."""
+        """Check the archive's proof itself, not only the state, and copy the corrections that the
+        window has by now; then tag the table as proven.
+        """
         confirm(window, self.settings, self.bucket, self.catalog)
+        copy_corrections(window, self.totals, self.bucket)
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 

@@ -46,8 +46,12 @@ class Totals(Protocol):
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:
         """The totals of a key in the windows [since, until), ascending, with their corrections."""
 
-    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        """The totals that exist of these keys in one window, without their corrections."""
+    def of_window(
+        self, window: WindowId, keys: Sequence[str], *, corrected: bool = False
+    ) -> dict[str, Total]:
+        """The totals that exist of these keys in one window; with their corrections if `corrected`,
+        for which twice as many rows are read.
+        """
 
     def correct(self, corrections: Sequence[Correction]) -> list[Element]:
         """Add corrections of sealed windows to the sums of their keys, each exactly once however

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item
+from tallyroll.adapters.dynamodb.items import jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
 from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import Content, StoredItem
-from tallyroll.model.tallies import Tally
 from tests.harness.archives import put_manifests
 from tests.harness.pipeline import NOW, WINDOW, record_with
 from tests.unit.archive.test_recount import archived, exported, prefix, proven, rewrite
@@ -222,38 +220,3 @@ def test_the_state_must_name_its_own_archive(archive: str) -> None:
         check_place(replace(window, attempt=replace(window.attempt, archive=archive)), "tallyroll")
     with pytest.raises(ProofMismatch, match="the state names the archive"):
         check_place(window, "votes")
-
-
-@pytest.mark.usefixtures("small_memory")
-def test_what_was_retracted_is_noted_where_sealing_left_it_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A roller of an earlier release does not know it. What is noted and differs is no proof."""
-    pipeline, window = exported(events=100, keys=50)
-    parse = CODEC.parse
-    truth: dict[str, tuple[int, int]] = {}
-
-    def retracting(item: StoredItem) -> Content:
-        found = parse(item)
-        if isinstance(found, Tally) and found.key.endswith("7"):
-            return replace(found, retracted=(found.n, -5))
-        return found
-
-    for item in archived(pipeline):
-        found = retracting(StoredItem(item["pk"]["S"], item["sk"]["S"], item))
-        if isinstance(found, Tally) and any(found.retracted):
-            n, amount = truth.get(found.key, (0, 0))
-            truth[found.key] = (n + found.n, amount - 5)
-    monkeypatch.setattr(type(CODEC), "parse", staticmethod(retracting))
-    [known, *_] = truth
-    pipeline.totals.put_retracted(WINDOW, {known: truth[known]})
-    assert proven(pipeline, window)
-    for key in (f"k{n}" for n in range(50)):
-        [total] = pipeline.totals.of_key(key, WINDOW, "9")
-        assert total.retracted == truth.get(key, (0, 0))
-    assert len(truth) == 5
-
-    other, window = exported(events=100, keys=50)
-    other.totals.put_retracted(WINDOW, {known: (99, 0)})
-    with pytest.raises(ProofMismatch, match=known):
-        proven(other, window)

@@ -8,13 +8,25 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import layout
+from tallyroll.archive.corrections import corrections_copied
 from tallyroll.errors import StateConflict, Unknown
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, DROPPER_STEPS, ROLLER_STEPS, Step
 from tallyroll.model.states import Status, Window
+from tallyroll.model.totals import Correction
 from tallyroll.ports.store import TableStatus
 from tallyroll.resources import TAG_PROVEN
-from tests.harness.pipeline import HOUR, MINUTE, SECOND, SMALL, TIME_LEFT, Pipeline, hour, opened
+from tests.harness.pipeline import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    SMALL,
+    TIME_LEFT,
+    Pipeline,
+    hour,
+    opened,
+)
 
 COLD = hour(6)
 DAY = 24 * HOUR
@@ -244,3 +256,50 @@ def test_tags_are_given_time_before_the_drop() -> None:
     pipeline.effects.pass_by(60_000)
     run(pipeline)
     assert pipeline.state(COLD).status is Status.DROPPED
+
+
+# --- corrections
+
+
+def corrected(pipeline: Pipeline, record_id: str) -> Correction:
+    """The correction, made now, of an event of the window."""
+    made = Correction(COLD, record_id, ("k",), 1, 1_000_000, b"digest", NOW, "ann", "late")
+    pipeline.totals.correct([made])
+    return made
+
+
+def copied(pipeline: Pipeline) -> list[Correction]:
+    return [*corrections_copied(pipeline.bucket, pipeline.state(COLD).attempt.archive, COLD)]
+
+
+def test_corrections_between_proof_and_drop_are_copied_beside_the_archive() -> None:
+    pipeline = sealed(deleting_ms=5 * MINUTE)
+    first = corrected(pipeline, "e0")
+    proven(pipeline)
+    assert copied(pipeline) == []
+    second = corrected(pipeline, "e1")
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPING
+    assert copied(pipeline) == [first, second]
+    corrected(pipeline, "e2")
+    pipeline.effects.pass_by(5 * MINUTE)
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPED
+    assert copied(pipeline) == [first, second], "those that come later are in the totals alone"
+
+
+@pytest.mark.parametrize("call", ["revision", "corrected", "corrections"])
+def test_no_table_is_dropped_before_its_corrections_are_copied(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = sealed()
+    proven(pipeline)
+    made = corrected(pipeline, "e0")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline.totals, call, broken)
+        [problem] = run(pipeline).problems
+        assert "no answer" in problem
+    assert pipeline.state(COLD).status is Status.PROVEN
+    assert TAG_PROVEN not in tags(pipeline)
+    run(pipeline)
+    assert (pipeline.state(COLD).status, copied(pipeline)) == (Status.DROPPED, [made])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tallyroll.ingest.writer import BatchReport
 from tallyroll.model.periods import day_of
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Correction, Corrections
 from tallyroll.model.windows import window_start
 from tallyroll.operations.doctor import correction_checks
-from tests.harness.doctoring import CLEAN, bad, examined, first, grown, only
+from tests.harness.doctoring import CLEAN, bad, examined, first, grown, only, states
 from tests.harness.pipeline import HOUR, NOW, Pipeline, StillEffects
+from tests.harness.retracting import retraction
 
 MILLION = 1_000_000
 
@@ -43,7 +46,9 @@ def newest(pipeline: Pipeline) -> str:
 
 
 def test_nothing_is_wrong(pipeline: Pipeline) -> None:
-    assert bad(pipeline) == bad(pipeline, deep=True) == {}
+    assert bad(pipeline) == {}
+    # The corrections are of events that no archive has, which another check finds.
+    assert bad(pipeline, deep=True).keys() == {"archives"}
     text = "sealed windows (the newest) with the sums of their corrections: 5"
     assert examined(pipeline)["corrections"].text == text
     assert bad(grown(3)) == {}
@@ -111,3 +116,48 @@ def test_a_day_whose_corrections_are_not_those_of_its_windows(pipeline: Pipeline
 
 def replace_n(sums: Corrections) -> Corrections:
     return sums._replace(n=8)
+
+
+# --- what was retracted before the seal
+
+
+@pytest.fixture
+def retracted() -> Pipeline:
+    """An hourly pipeline: of each window an event is retracted before it closes."""
+    made = Pipeline(replace(CLEAN, retraction="queue"), StillEffects(NOW - 34 * HOUR))
+    write = made.write
+
+    def retracting(*bodies: Any) -> BatchReport:
+        report = write(*bodies)
+        [body] = bodies
+        if body["key"] == "k1":
+            assert write(retraction(key="k1", id=body["id"], ts=made.effects.now())).retracted == 1
+        return report
+
+    made.write = retracting  # type: ignore[method-assign]
+    return grown(34, made)
+
+
+def sealed(pipeline: Pipeline) -> str:
+    """The newest window that is sealed and has its table."""
+    return [name for name, status in states(pipeline).items() if status is Status.SEALED][-1]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_tables_totals_and_archives_with_retractions(retracted: Pipeline, *, deep: bool) -> None:
+    assert bad(retracted, deep=deep) == {}
+    assert Status.DROPPED in states(retracted).values()
+    assert retracted.totals.of_window(sealed(retracted), ["k1"])["k1"].n == 0
+
+
+def test_what_is_noted_must_be_what_the_tallies_say(retracted: Pipeline) -> None:
+    window, sums = sealed(retracted), retracted.totals._corrected
+    sums["k1", window] = sums["k1", window]._replace(before=(1, 7))
+    told = bad(retracted, deep=True)["totals"]
+    assert told == [f"{window}: key 'k1': retracted by tallies (1, 1500000), as noted (1, 7)"]
+
+
+def test_until_the_proof_it_may_be_missing(retracted: Pipeline) -> None:
+    window, sums = sealed(retracted), retracted.totals._corrected
+    sums["k1", window] = sums["k1", window]._replace(before=(0, 0))
+    assert "totals" not in bad(retracted, deep=True)

@@ -56,8 +56,13 @@ def behind(last: PeriodName) -> str:
     return f"{last}$"
 
 
+def sums_of(name: WindowId | PeriodName) -> str:
+    """The sort key of the row that sums up a key's corrections in a window or period."""
+    return name + _OF
+
+
 def with_corrections(items: Iterable[Item]) -> Iterator[tuple[Item, Corrections]]:
-    """Of a query of a key's rows, each total with its corrections.
+    """Of rows in the order of keys, each total with its corrections.
 
     Corrections without a total are left out: the total was put after its place was read, and is not
     in the answer either.
@@ -65,7 +70,7 @@ def with_corrections(items: Iterable[Item]) -> Iterator[tuple[Item, Corrections]
     total: Item | None = None
     for item in items:
         if item["sk"]["S"].endswith(_OF):
-            if total and item["sk"]["S"] == total["sk"]["S"] + _OF:
+            if total and (item["pk"], item["sk"]["S"]) == (total["pk"], sums_of(total["sk"]["S"])):
                 yield total, _parse(item)
                 total = None
             continue
@@ -240,8 +245,8 @@ def _places(key: str, window: WindowId) -> list[_Place]:
     """The rows that sum up the corrections of a key in a window, that of the window first."""
     periods = periods_at(window_start(window))
     return [
-        _Place(key, window + _OF),
-        *(_Place(key, period.name + _OF, of_period=True) for period in periods),
+        _Place(key, sums_of(window)),
+        *(_Place(key, sums_of(period.name), of_period=True) for period in periods),
         _Place(_listing(window, calculated(key, LISTING_BUCKETS)), key),
     ]
 

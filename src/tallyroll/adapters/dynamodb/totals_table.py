@@ -13,11 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import starmap
 from typing import TypeVar
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.attributes import ABSENT
-from tallyroll.adapters.dynamodb.corrections import DynamoCorrections, behind, with_corrections
+from tallyroll.adapters.dynamodb.corrections import (
+    DynamoCorrections,
+    behind,
+    sums_of,
+    with_corrections,
+)
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
 from tallyroll.errors import ProofMismatch, StateConflict
@@ -127,10 +133,17 @@ class DynamoTotals(DynamoCorrections):
         totals = [_total(item, made) for item, made in with_corrections(items)]
         return [total for total in totals if total.window < until]
 
-    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        places = [{"pk": {"S": key}, "sk": {"S": window}} for key in dict.fromkeys(keys)]
-        found = map(_total, self._table.get_all(places))
-        return {total.key: total for total in found}
+    def of_window(
+        self, window: WindowId, keys: Sequence[str], *, corrected: bool = False
+    ) -> dict[str, Total]:
+        rows = (window, sums_of(window)) if corrected else (window,)
+        places = [
+            {"pk": {"S": key}, "sk": {"S": row}} for key in dict.fromkeys(keys) for row in rows
+        ]
+        found = self._table.get_all(places)
+        by_key = sorted(found, key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+        totals = starmap(_total, with_corrections(by_key))
+        return {total.key: total for total in totals}
 
 
 def _total(item: Item, corrections: Corrections = NO_CORRECTIONS) -> Total:

@@ -73,9 +73,15 @@ class MemoryTotals:
         ]
         return sorted(found, key=lambda total: total.window)
 
-    def of_window(self, window: WindowId, keys: Sequence[str]) -> dict[str, Total]:
-        found = ((key, self._totals.get((key, window))) for key in keys)
-        return {key: total for key, total in found if total}
+    def of_window(
+        self, window: WindowId, keys: Sequence[str], *, corrected: bool = False
+    ) -> dict[str, Total]:
+        found = {key: total for key in keys if (total := self._totals.get((key, window)))}
+        sums = self._corrected if corrected else {}
+        return {
+            key: replace(total, corrections=sums.get((key, window), NO_CORRECTIONS))
+            for key, total in found.items()
+        }
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
         found = [

@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
+from tallyroll.archive.retractions import RetractedEvents
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.archive.explaining import explain
 from tallyroll.cli.archive.restoring import restore
@@ -25,7 +26,7 @@ from tallyroll.cli.archive.sources import (
     ArchiveSource,
 )
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
-from tallyroll.cli.screen import Cell, known, size_text
+from tallyroll.cli.screen import Cell, Screen, known, number_of, size_text
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.formats.payloads import Chunk
@@ -38,7 +39,10 @@ _LISTED = (
     *("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven"),
     *("attempt", "problem"),
 )
-_VERIFIED = ("window", "proven", "verified", "items", "keys", "events", "sum")
+_VERIFIED = (
+    *("window", "proven", "verified", "items", "keys", "events", "sum"),
+    *("retracted", "corrected"),
+)
 _SHOWN = exclusive()
 _TOTALS = Parameter(help="compare with the totals table, too")
 
@@ -107,6 +111,10 @@ def verify(
     differences of each are told, with file and line, and all are counted. Without
     ARCHIVE: all, of each window the one that counts.
 
+    Events and sum are without what was retracted before the window was sealed.
+    What was retracted since is shown as corrected: by the copy beside the archive,
+    or by the totals table. Each retraction must be of an event of the archive.
+
     For example:
       tallyroll archive verify --since 2026-11-20 --until 2026-11-21
       tallyroll archive verify 20261120T080000Z --against-totals
@@ -125,6 +133,7 @@ def verify(
             pass
         verification = access.compared(reading)
         done.append(verification)
+        _tell_lacking(verification, screen)
         if screen.json:
             screen.emit(_verification_json(verification))
     if not done:
@@ -192,8 +201,9 @@ def read(
     """Print an archive's events.
 
     They are JSON Lines, as `tallyroll send` takes them, packets unpacked, and
-    those with payloads in chunks last. The archive is verified on the way: it was
-    whole if the exit status is 0.
+    those with payloads in chunks last. Retracted events are left out: by the
+    archive's tombstones, and by corrections as `verify` finds them. The archive is
+    verified on the way: it was whole if the exit status is 0.
 
     For example:
       tallyroll archive read 20261120T080000Z --key candidate-7
@@ -206,6 +216,7 @@ def read(
         required_key(key)
     access = ArchiveAccess(run, source)
     reading = access.reading(access.named(archive), against_totals=against_totals)
+    retracted = RetractedEvents() if raw else reading.retracted_events(key)
     with Waiting() as waiting:
         for found in reading:
             is_asked = key is None or getattr(found.holds, "key", None) == key
@@ -215,9 +226,9 @@ def read(
             elif isinstance(found.holds, Chunk) or (is_asked and found.in_chunks):
                 waiting.add(found)
             elif is_asked and isinstance(found.holds, Record):
-                _write_events(found, found.holds, reading)
+                _write_events(found, found.holds, reading, retracted)
         for found, record in waiting.joined(reading.findings.add):
-            _write_events(found, record, reading)
+            _write_events(found, record, reading, retracted)
     verification = access.compared(reading)
     if key is not None:
         run.screen.tell(_recount(key, verification))
@@ -247,17 +258,20 @@ def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]
     return 0
 
 
-def _write_events(found: ArchivedItem, record: Record, reading: ArchiveReading) -> None:
+def _write_events(
+    found: ArchivedItem, record: Record, reading: ArchiveReading, retracted: RetractedEvents
+) -> None:
     try:
         events = events_of(record)
     except ValueError as error:
         reading.findings.add(f"{found.file} line {found.line}: {error}")
         return
-    sys.stdout.writelines(event_line(record.key, event) + "\n" for event in events)
+    kept = retracted.kept(record, events)
+    sys.stdout.writelines(event_line(record.key, event) + "\n" for event in kept)
 
 
 def _recount(key: str, verification: ArchiveReading) -> str:
-    by_records = verification.counted.records.get(key)
+    by_records = verification.counted.net(key)
     by_tallies = verification.counted.tallies.get(key)
     same = "the same" if by_records == by_tallies else _sum(by_tallies)
     return f"key {key!r}: {_sum(by_records)} by its records, {same} by its tally"
@@ -307,9 +321,20 @@ def _state_of(archive: Archive) -> str:
     return "complete" if archive.complete else "incomplete"
 
 
+def _tell_lacking(verification: ArchiveReading, screen: Screen) -> None:
+    """Tell which corrections the copy beside an archive lacks, which is no difference."""
+    lacking = verification.retractions.lacking
+    if lacking.count:
+        times = number_of(lacking.count, "correction")
+        screen.tell(f"{verification.archive.prefix}: {times} in the totals table alone")
+    for event in lacking.first[:DIFFERENCES_TOLD]:
+        screen.tell(f"  {event}")
+
+
 def _verification_json(verification: ArchiveReading) -> dict[str, Any]:
     """A verification as JSON, with its first differences."""
     archive, counted, findings = verification.archive, verification.counted, verification.findings
+    lacking = verification.retractions.lacking
     events, amount = counted.sums
     return {
         "window": archive.place.window,
@@ -321,9 +346,22 @@ def _verification_json(verification: ArchiveReading) -> dict[str, Any]:
         "sum": format_amount(amount),
         "differences": findings.count,
         "first": findings.first[:DIFFERENCES_TOLD],
-    }
+    } | known(
+        retracted=_sum_json(counted.taken),
+        corrected=_sum_json(verification.retractions.corrected),
+        not_in_copy=lacking.count or None,
+    )
+
+
+def _sum_json(found: tuple[int, int]) -> dict[str, Any] | None:
+    return {"events": found[0], "sum": format_amount(found[1])} if any(found) else None
 
 
 def _verification_words(verification: ArchiveReading) -> dict[str, Cell]:
     wrong = verification.findings.count
-    return {"verified": f"{wrong:,} wrong" if wrong else "whole"}
+    gone = {
+        "retracted": verification.counted.taken,
+        "corrected": verification.retractions.corrected,
+    }
+    words = {name: f"{n:,} ({format_amount(of)})" for name, (n, of) in gone.items() if n}
+    return {"verified": f"{wrong:,} wrong" if wrong else "whole", **words}

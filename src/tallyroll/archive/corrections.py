@@ -1,0 +1,140 @@
+"""The corrections of a sealed window: their copy beside its archive, and their sums.
+
+    {prefix}/corrections/03.jsonl    a line a correction, of the keys in bucket 3 of the listing
+
+Cleanup writes the copy before it lets the table be dropped; without corrections there is none.
+Those that come later stand in the table of totals alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from tallyroll.errors import ProofMismatch
+from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.model.amounts import format_amount, read_amount
+from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.periods import PeriodName, month_of
+from tallyroll.model.states import Window
+from tallyroll.model.totals import Correction, Corrections
+from tallyroll.model.windows import WindowId, window_id, window_start
+from tallyroll.ports.bucket import ArchiveBucket, Bucket
+from tallyroll.ports.totals import Totals
+
+ROWS_PER_PAGE = 1_000
+
+
+def copy_corrections(window: Window, totals: Totals, bucket: ArchiveBucket) -> None:
+    """Put a copy of a window's corrections beside its archive. What an earlier run has put stays as
+    it is. Holds those of one bucket of the listing in memory.
+    """
+    if not totals.revision(revised(window.id)):
+        return
+    directory = corrections_dir(window.attempt.archive)
+    there = frozenset(bucket.list(directory))
+    for number in range(1, LISTING_BUCKETS + 1):
+        key = f"{directory}{number:02d}.jsonl"
+        if key in there:
+            continue
+        made = corrections_in(totals, window.id, number)
+        if lines := b"".join(map(correction_line, made)):
+            bucket.put_once(key, lines)
+
+
+def corrections_in(totals: Totals, window: WindowId, number: int) -> Iterator[Correction]:
+    """The corrections of a window whose least key is in one bucket of the listing."""
+    for page in totals.corrected(window, number, "", ROWS_PER_PAGE):
+        for row in page:
+            if row.corrections.n:
+                yield from totals.corrections(row.key, window)
+
+
+def corrections_copied(bucket: Bucket, prefix: str, window: WindowId) -> Iterator[Correction]:
+    """The corrections in the copy beside an archive. Raises ProofMismatch if it is malformed."""
+    for key in bucket.list(corrections_dir(prefix)):
+        for number, line in enumerate(bucket.get(key).splitlines(), 1):
+            try:
+                yield _correction(json.loads(line), window)
+            except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+                text = f"{key} line {number}: no correction: {error!r}"
+                raise ProofMismatch([text]) from None
+
+
+def corrections_dir(prefix: str) -> str:
+    """The prefix of the copy of corrections beside an archive."""
+    return f"{prefix}/corrections/"
+
+
+def revised(window: WindowId) -> PeriodName:
+    """The month whose revision tells whether a window may have corrections."""
+    return month_of(window_start(window)).name
+
+
+def correction_line(correction: Correction) -> bytes:
+    """A correction as its line in the copy: `at` in ms, and the digest in base64."""
+    fields = {
+        "keys": list(correction.keys),
+        "id": correction.id,
+        "index": correction.index,
+        "events": correction.n,
+        "amount": format_amount(correction.amount),
+        "digest": base64.b64encode(correction.digest).decode(),
+        "at": correction.at,
+        "by": correction.by,
+        "why": correction.why,
+    }
+    return canonical(fields).encode() + b"\n"
+
+
+def _correction(fields: Mapping[str, object], window: WindowId) -> Correction:
+    match fields:
+        case {
+            "keys": [str(), *_] as keys,
+            "id": str(record_id),
+            "index": int() | None as index,
+            "events": int(events),
+            "amount": str(amount),
+            "digest": str(digest),
+            "at": int(at),
+            "by": str(by),
+            "why": str(why),
+        }:
+            content = base64.b64decode(digest, validate=True)
+            counted = (events, read_amount(amount), content, at, by, why)
+            return Correction(window, record_id, tuple(map(str, keys)), *counted, index)
+    raise ValueError("a field is missing or of another type")
+
+
+def listed_corrections(totals: Totals, window: WindowId) -> dict[str, Corrections]:
+    """The sums of corrections of all keys of a window, as its listing has them."""
+    pages = chain.from_iterable(
+        totals.corrected(window, bucket, "", ROWS_PER_PAGE)
+        for bucket in range(1, LISTING_BUCKETS + 1)
+    )
+    return {row.key: row.corrections for row in chain.from_iterable(pages)}
+
+
+def sums_unlike_corrections(
+    totals: Totals, window: WindowId, listed: Mapping[str, Corrections]
+) -> Iterator[str]:
+    """One finding per key whose sums, by key or `listed`, are not those of its corrections. Holds
+    the sums of all keys in memory.
+    """
+    events, amounts = Counter[str](), Counter[str]()
+    for key in listed:
+        for each in totals.corrections(key, window):
+            for its in each.keys:
+                events[its] += each.n
+                amounts[its] += each.amount
+    after = window_id(window_start(window) + 1_000)
+    for key in sorted({*listed, *events}):
+        found = totals.of_key(key, window, after)
+        by_key = found[0].corrections if found else None
+        row = listed.get(key)
+        made = events[key], amounts[key]
+        if by_key != row or row is None or row[:2] != made:
+            yield f"key {key!r}: corrected by {made}; by its sums {by_key}, as listed {row}"
