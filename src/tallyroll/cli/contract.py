@@ -171,8 +171,14 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
 
 def schema(
     name: Literal[
-        *("event", "packet", "compressed", "referring", "message", "retraction"),
-        *("rejection", "problem"),
+        "event",
+        "packet",
+        "compressed",
+        "referring",
+        "message",
+        "retraction",
+        "rejection",
+        "problem",
     ],
     /,
 ) -> None:
