@@ -84,7 +84,7 @@ class RetractionMarks:
         names = [(key, *_name(event)) for what in found for event in _apart(what)]
         if status.sealed:
             notes = self._of_sealed(spec, key, names, least_keys)
-        elif len(names) > spec.stripes_of(key):
+        elif len(names) > spec.stripes_of(key) and self._store.metering_of(spec.table).tallied:
             retracted, _ = self._store.tallies(spec, [key])[key].retracted
             notes = self._stones(spec, names) if retracted else {}
         else:

@@ -111,8 +111,18 @@ def test_a_list_without_retractions_takes_one_request_more(events: int, asks: st
     store, totals = Counting(pipeline.store), Counting(pipeline.totals)
     pipeline.store, pipeline.totals = store, totals  # type: ignore[assignment]
     assert marks(pipeline) == {}
-    assert [call for call in store.calls if call != "records"] == [asks]
+    assert [call for call in store.calls if call not in ("records", "metering_of")] == [asks]
     assert totals.calls == []
+
+
+def test_a_store_without_tallies_is_not_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = written(events=20)
+    untallied = replace(pipeline.store.metering_of(""), tallied=False)
+    monkeypatch.setattr(pipeline.store, "metering_of", lambda _: untallied)
+    store = Counting(pipeline.store)
+    pipeline.store = store  # type: ignore[assignment]
+    assert marks(pipeline) == {}
+    assert "tallies" not in store.calls
 
 
 def test_a_list_without_events_takes_none_more() -> None:
