@@ -21,6 +21,7 @@ from tallyroll.operations.retraction.desk import Retractable, RetractionDesk, ch
 from tallyroll.operations.retraction.effect import RetractionEffect
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 DONE, NOT_DONE = 0, 1
@@ -121,7 +122,8 @@ class RetractRun:
             try:
                 found = desk.find(self.asked)
             except Rejected as rejected:
-                raise Absent(rejected.detail) from None
+                absent = rejected.reason is Reason.NOTHING_TO_RETRACT
+                raise (Absent if absent else UsageError)(rejected.detail) from None
         if found.note:
             return self._show(found, "already retracted", found.note)
         if found.hopeless:
@@ -203,7 +205,8 @@ def _nothing(found: Retractable) -> str:
     assert state
     return (
         f"there is no event {asked.id!r} of key {asked.key!r} in {found.window}, which is"
-        f" {state.status}: are key, id and time those of the event (tallyroll events)?"
+        f" {state.status}: are key, id and time those of the event (tallyroll events), or is it a"
+        " dead letter (tallyroll dlq list)?"
     )
 
 
