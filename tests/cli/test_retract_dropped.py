@@ -118,7 +118,7 @@ def test_an_event_of_several_keys_by_any_of_them(
 ) -> None:
     mapping = {"id": "id", "ts": "ts", "keys": ["a", "b"]}
     mapped = opened(replace(SMALL, mapping=mapping))
-    monkeypatch.setattr("tests.harness.archives.opened", lambda: mapped)
+    monkeypatch.setattr("tests.harness.archives.opened", lambda *_: mapped)
     archive = proven(*_exported([{"id": "f", "ts": NOW}, {"id": "g", "ts": NOW}]))
     digest = stored(archive, "a", "f").digest
     dropped(archive)
