@@ -58,8 +58,8 @@ def list_letters(*, limit: Limit = None, run: Run) -> int:
     """Count dead letters by reason and window.
 
     Of each group: when its oldest message was sent, and on which day the first
-    letter expires (UTC; --json has its time). `undelivered` are those that the queue's own fuse moved after
-    1,000 receives.
+    letter expires (UTC; --json has its time). `undelivered` are those that the
+    queue's own fuse moved after 1,000 receives.
 
     For example:
       tallyroll dlq list --json
