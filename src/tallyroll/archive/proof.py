@@ -46,6 +46,7 @@ from tallyroll.archive.recount import (
     FINDINGS_KEPT,
     ArchivePass,
     Recount,
+    Sums,
     keys_differing_from_totals,
 )
 from tallyroll.archive.spill import Spills
@@ -328,10 +329,22 @@ class _Proof:
         findings = keys_differing_from_totals(self.window.id, merged, self.totals)
         events, amount = merged.sums
         kept = list(islice(findings, FINDINGS_KEPT))
-        if merged.retracted and not kept:
-            # Missing where a roller of an earlier release sealed the window.
-            self.totals.put_retracted(self.window.id, merged.retracted)
+        if not kept:
+            self._note_retracted(merged.retracted)
         return ComparedNote(self.identity, len(merged.records), events, str(amount), kept)
+
+    def _note_retracted(self, retracted: Sums) -> None:
+        """Note what was retracted where it is missing, since a roller of an earlier release sealed
+        the window. Else nothing is written: where nobody may retract any more, cleanup may not.
+        """
+        noted = self.totals.of_window(self.window.id, list(retracted), corrected=True)
+        missing = {
+            key: gone
+            for key, gone in retracted.items()
+            if key not in noted or noted[key].corrections.before != gone
+        }
+        if missing:
+            self.totals.put_retracted(self.window.id, missing)
 
     def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:
         bodies = self.spills.bodies((run for note in read for run in note.runs), partition)

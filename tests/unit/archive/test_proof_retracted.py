@@ -278,6 +278,14 @@ def test_it_is_noted_where_sealing_left_it_out(archive: Archived) -> None:
     assert {key: total.retracted for key, total in of.items()} == GONE
 
 
+def test_nothing_is_written_where_it_is_noted(
+    archive: Archived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody may retract any more, cleanup may not write to the totals."""
+    monkeypatch.setattr(archive.pipeline.totals, "put_retracted", None)
+    assert proven(archive.pipeline, archive.window)
+
+
 def test_what_is_wrong_is_not_noted(archive: Archived) -> None:
     totals = archive.pipeline.totals
     totals._corrected.clear()
