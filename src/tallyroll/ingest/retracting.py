@@ -17,11 +17,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tallyroll.errors import Missing, Rejected, StoreError
 from tallyroll.ingest.correcting import corrected, correction_of, correction_proven
-from tallyroll.ingest.cost import WriteCost
 from tallyroll.ingest.fates import Disposition, Fate, handed_back, rejected
 from tallyroll.ingest.locating import Located, Locator
 from tallyroll.ingest.placement import BatchMessage
@@ -40,6 +39,9 @@ from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+
+if TYPE_CHECKING:
+    from tallyroll.ingest.writer import BatchReport
 
 RECEIVES_MIN = 3  # before an absent event is given up: the first may come before the event
 _DROPPED = (Status.DROPPING, Status.DROPPED)
@@ -77,19 +79,21 @@ class Retracting:
         self._maker = TombstoneMaker(self.store, self.effects)
 
     def settle(
-        self, cases: Sequence[BatchMessage], deadline: int, cost: WriteCost
+        self, cases: Sequence[BatchMessage], deadline: int, report: BatchReport
     ) -> list[BatchMessage]:
-        """The cases; those of retractions that have no fate get theirs, and `cost` what it took. It
-        comes after the events of the batch, among which may be theirs.
+        """The cases; those of retractions that have no fate get theirs, and the report what it
+        took. It comes after the events of the batch, among which may be theirs.
         """
         asked = [case for case in cases if case.retraction and not case.fate]
-        fates = iter(self._fates(asked, deadline, cost) if asked else ())
+        fates = iter(self._fates(asked, deadline, report) if asked else ())
         return [
             replace(case, fate=next(fates)) if case.retraction and not case.fate else case
             for case in cases
         ]
 
-    def _fates(self, cases: Sequence[BatchMessage], deadline: int, cost: WriteCost) -> list[Fate]:
+    def _fates(
+        self, cases: Sequence[BatchMessage], deadline: int, report: BatchReport
+    ) -> list[Fate]:
         try:
             located = self._locator.located(cases)
         except StoreError as error:
@@ -104,10 +108,10 @@ class Retracting:
         reads = self._reads(sought, deadline)
         steps |= self._each(sought, lambda each: self._look(each, reads[each.window]))
         found = {number: step for number, step in steps.items() if isinstance(step, Found)}
-        steps |= self._taken(sought, found, deadline, cost)
+        steps |= self._taken(sought, found, deadline, report)
         made = {number: step for number, step in steps.items() if isinstance(step, Correction)}
         fates = {number: step for number, step in steps.items() if isinstance(step, Fate)}
-        fates |= self._corrected(made, deadline, cost)
+        fates |= self._corrected(made, deadline, report)
         return [fates[number] for number in range(len(cases))]
 
     def _each(
@@ -123,7 +127,7 @@ class Retracting:
         sought: Mapping[int, Located],
         found: Mapping[int, Found],
         deadline: int,
-        cost: WriteCost,
+        report: BatchReport,
     ) -> dict[int, Correction | Fate]:
         """What becomes of the retractions of these events: those of one event are one."""
         firsts: dict[Place, int] = {}
@@ -131,7 +135,10 @@ class Retracting:
         events = [found[number] for number in firsts.values()]
         at_once = self.settings.transactions_at_once
         done = run(self.store, events, self.effects, deadline, at_once, self.admit)
-        cost += done.cost
+        report.cost += done.cost
+        report.contended += done.contended
+        report.throttled.update(done.throttled)
+        report.unknown += done.unknown
         fates = {number: done.fates[each.place] for number, each in found.items()}
         shut_out = {
             number: sought[number]
@@ -147,11 +154,11 @@ class Retracting:
         }
 
     def _corrected(
-        self, made: Mapping[int, Correction], deadline: int, cost: WriteCost
+        self, made: Mapping[int, Correction], deadline: int, report: BatchReport
     ) -> dict[int, Fate]:
         given = list(made.values())
         fates, spent = corrected(self.totals, given, deadline, self.effects, self.admit)
-        cost += spent
+        report.cost += spent
         return dict(zip(made, fates, strict=True))
 
     def _reads(

@@ -6,6 +6,7 @@ Next on the reading path: `ports/store.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,15 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.backoff import COMMIT_CONFLICT, COMMIT_THROTTLED, Backoff
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Element, Metering, Outcome, Store, Verdict
+from tallyroll.ports.store import (
+    LIMIT_UNKNOWN,
+    Answer,
+    Element,
+    Metering,
+    Outcome,
+    Store,
+    Verdict,
+)
 from tallyroll.reasons import Reason
 
 Admit = Callable[[float, int], Fate | None]
@@ -81,11 +90,35 @@ class Batch:
 class TombstoneRun:
     """The fates of events by their places, and what it took.
 
-    Of a window that did not take them they are SHUT_OUT: its state decides.
+    Of a window that did not take them they are SHUT_OUT: its state decides. `throttled` counts
+    requests by the limit that they exceeded, `contended` and `unknown` those with such an outcome.
     """
 
     fates: dict[Place, Fate] = field(default_factory=dict)
     cost: WriteCost = field(default_factory=WriteCost)
+    contended: int = 0
+    throttled: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0
+
+    def add(self, part: TombstoneRun) -> None:
+        """Add the result of other transactions."""
+        self.fates.update(part.fates)
+        self.cost += part.cost
+        self.contended += part.contended
+        self.throttled.update(part.throttled)
+        self.unknown += part.unknown
+
+    def measure(self, cost: float, outcome: Outcome) -> None:
+        """Add an attempt of this cost."""
+        self.cost += WriteCost(single=cost, requests_single=1)
+        elements = (*outcome.records, *outcome.increments)
+        limits = [each.limit for each in elements if each.answer is Answer.THROTTLED]
+        if outcome.limit or outcome.verdict is Verdict.THROTTLED:
+            limits = [outcome.limit or LIMIT_UNKNOWN]
+        self.throttled.update(limits[:1])
+        held = any(each.answer is Answer.CONTENDED for each in elements)
+        self.contended += held or outcome.gate_contended
+        self.unknown += outcome.verdict is Verdict.UNKNOWN
 
 
 def batches_of(events: Sequence[Found], metering: Metering) -> list[Batch]:
@@ -129,8 +162,7 @@ def run(
     ]
     done = TombstoneRun()
     for part in effects.together(jobs, at_once):
-        done.fates.update(part.fates)
-        done.cost += part.cost
+        done.add(part)
     return done
 
 
@@ -151,7 +183,7 @@ def _lineage(
             done.fates |= {each.place: fate for each in current.events}
             continue
         outcome = store.retract(spec, current.tombstones)
-        done.cost += WriteCost(single=cost, requests_single=1)
+        done.measure(cost, outcome)
         settled, again = after(current, outcome)
         done.fates |= {each.place: fate for each, fate in settled}
         due += again

@@ -184,7 +184,7 @@ class Writer:
         fates = iter(self._fates(placed, report, deadline))
         cases = [replace(case, fate=next(fates)) if _counts(case) else case for case in cases]
         if self._retract:
-            cases = self._retract(cases, deadline, report.cost)
+            cases = self._retract(cases, deadline, report)
         cases = self._reject(cases)
         self._notes.hand_back(cases)
         return cases
