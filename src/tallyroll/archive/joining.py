@@ -20,7 +20,7 @@ from tallyroll.model.stored import events_of
 from tallyroll.model.totals import Correction
 
 HALF = DIGEST_BYTES // 2
-WANTED_HELD = 1_000_000  # 12 MB in memory, and some 60 MB while they are sorted
+WANTED_HELD = 400_000  # 5 MB in memory, and some 60 MB while they are sorted
 _ANY_SHARD = "any"  # a correction does not know the shards of its records
 
 

@@ -5,7 +5,7 @@
     {prefix}/progress/packets-{run}-0003.json.z retracted packets in chunks, of partition 3
     {prefix}/progress/unpacked-0003.json        tombstones joined by the packets of partition 3
 
-An archive with tombstones is read once more, in a pass for each million of them. No item occurs
+An archive with tombstones is read once more, in a pass for each 400,000 of them. No item occurs
 twice in an archive, as another part proves. So all tombstones have their records if as many are
 joined as there are.
 """
@@ -82,7 +82,7 @@ class TombstoneProof:
             return []
         self._packets = -(-sum(note.packed for note in read) // PARTITION_PACKETS)
         self._wanted = [spill for note in read for spill in note.wanted]
-        passes = -(-count // WANTED_HELD)
+        passes = min(self.partitions, -(-count // WANTED_HELD))
         joined: list[JoinedNote] = []
         for number in range(passes):
             first, end = (at * self.partitions // passes for at in (number, number + 1))
