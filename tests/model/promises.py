@@ -17,7 +17,7 @@ from tests.model.writer import REJECT
 
 
 class Promise(StrEnum):
-    """What is promised. `id`: of identities that are kept beyond a window; `net`: of retraction."""
+    """What is promised, by its number."""
 
     TALLY = "1: the tally is the number and sum of accepted events, less those retracted"
     ALL_KEYS = "1: an event counts under all of its keys"
@@ -28,13 +28,13 @@ class Promise(StrEnum):
     ARCHIVED = "3: the archive of a dropped window holds what was counted and retracted"
     FINAL = "4: a total is the sum of the tallies, and never changes after sealing"
     PLACE = "5: a message counts in its own window, or in that of its claim"
-    ONCE = "id: two messages of one identity never both count"
-    COUNTED_FIRST = "net: only what was counted is retracted"
-    ONE_WAY = "net: an event has at most one of tombstone and correction"
-    CORRECTIONS = "net: the corrections' sums are those of the corrected events, each once"
-    MEANT = "net: a retraction retracts the event of the window that it names"
-    ALL_KEYS_RETRACTED = "net: an event is retracted under all of its keys"
-    RETRACTED_OR_LETTER = "net: a retraction that is acknowledged has its effect, or is a letter"
+    ONCE = "6: two messages of one identity never both count"
+    COUNTED_FIRST = "7: only what was counted is retracted"
+    ONE_WAY = "7: an event has at most one of tombstone and correction"
+    CORRECTIONS = "7: the corrections' sums are those of the corrected events, each once"
+    MEANT = "7: a retraction retracts the event of the window that it names"
+    ALL_KEYS_RETRACTED = "7: an event is retracted under all of its keys"
+    RETRACTED_OR_LETTER = "7: a retraction that is acknowledged has its effect, or is a letter"
 
 
 _SAY_NOT_COUNTED = (s.WINDOW_SEALED, s.TOO_LATE, s.EXPIRING, s.NOTHING_TO_RETRACT)
