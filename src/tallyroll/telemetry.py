@@ -71,6 +71,8 @@ def add_report(metrics: Metrics, report: BatchReport, elapsed_ms: float) -> None
         metrics.add_metric("ItemSize", MetricUnit.Bytes, size)
     if report.paced:  # only where there is a write rate
         metrics.add_metric("HeldByRate", MetricUnit.Count, report.paced)
+    if report.retracted:  # only where events may be taken back
+        metrics.add_metric("EventsRetracted", MetricUnit.Count, report.retracted)
     if report.failures:
         metrics.add_metric("OldestHandedBack", MetricUnit.Seconds, report.oldest_back_ms / 1000)
     metrics.add_metric("BatchLatency", MetricUnit.Milliseconds, elapsed_ms)

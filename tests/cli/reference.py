@@ -24,6 +24,7 @@ COMMANDS = (
     "event",
     "events",
     "top",
+    "retract",
     "windows",
     "windows list",
     "windows open",

@@ -14,17 +14,20 @@ from moto import mock_aws
 from tallyroll.adapters.aws import client
 from tallyroll.adapters.aws.create_requests import queue_attributes, table_request
 from tallyroll.adapters.aws.sqs_dead_letters import SqsDeadLetters
+from tallyroll.adapters.memory import MemoryDeadLetters
 from tallyroll.cli import dlq, main
 from tallyroll.cli.dlq import receiving, redriving
 from tallyroll.errors import Missing
 from tallyroll.operations.dead_letter_scan import HIDDEN_SECONDS
 from tallyroll.operations.redrive import Redriver
+from tallyroll.ports.dead_letters import Resend
 from tallyroll.reasons import Reason
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.cli.command_line import Answer, CommandLine, run
-from tests.harness.pipeline import WINDOW, hour
-from tests.harness.redriving import drain, records, reject, seal
+from tests.harness.pipeline import MINUTE, WINDOW, hour
+from tests.harness.redriving import LATE, drain, records, reject, seal, send
+from tests.harness.retracting import retraction
 
 # --- list
 
@@ -34,7 +37,7 @@ def test_letters_are_counted_by_reason_and_window(mixed: CommandLine) -> None:
     assert answer.status == 0
     assert answer.err == ""
     at, expires = "2026-11-20T08:30:00.000Z", "2026-12-04T08:30:00.000Z"
-    short = ("11-20", "08:30", "12-04", "08:30")
+    short = ("11-20", "08:30", "12-04")
     assert answer.row("too-late", hour(6), "2", *short)
     assert answer.row("not-json", "1", *short)
     assert answer.row("undelivered", "1", *short)
@@ -274,6 +277,37 @@ def test_all_letters_are_sent_after_a_look_at_some(
 def test_a_limit_holds_for_what_is_sent(mixed: CommandLine) -> None:
     assert mixed.run("dlq", "redrive", "--yes", "--limit", "1").status == 1
     assert len(mixed.pipeline.queue) == 1
+
+
+def test_retractions_go_after_all_events(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the first letters, of an event that is in the last batch: its claim comes first."""
+    pipeline = cli.pipeline
+    pipeline.settings = replace(pipeline.settings, retraction="queue")  # the writer's alone
+    body = retraction(key="k", id="e149", ts=LATE)
+    reject(pipeline, body, Reason.NOTHING_TO_RETRACT)
+    for number in range(150):
+        send(pipeline, id=f"e{number}", ts=LATE)
+    drain(pipeline)
+    seal(pipeline, hour(6))
+    sent: list[str] = []
+    resend = MemoryDeadLetters.resend
+
+    def heard(letters: MemoryDeadLetters, resends: list[Resend]) -> list[str]:
+        sent.extend(each.body for each in resends)
+        return resend(letters, resends)
+
+    monkeypatch.setattr(MemoryDeadLetters, "resend", heard)
+    assert cli.run("dlq", "redrive", "--dry-run").row(
+        *["would", "be", "redriven", "nothing-to-retract"], hour(6), "1"
+    )
+    answer = cli.run("dlq", "redrive", "--yes")
+    assert answer.status == 0
+    assert (len(sent), sent.index(body)) == (151, 150)
+    for _ in range(2):
+        drain(pipeline)
+        pipeline.effects.pass_by(30 * MINUTE)
+    assert pipeline.tally("k")[0] == 149
+    assert pipeline.queue.dead_letters == []
 
 
 def test_twenty_are_told_one_by_one(cli: CommandLine) -> None:

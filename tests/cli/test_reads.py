@@ -12,7 +12,8 @@ from tallyroll.model.states import Attempt, Status
 from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import Correction
 from tests.cli.command_line import CommandLine
-from tests.harness.pipeline import NOW, START, WINDOW, hour
+from tests.harness.pipeline import NOW, START, WINDOW, hour, opened
+from tests.harness.retracting import QUEUE, retraction
 
 PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
 
@@ -233,3 +234,33 @@ def test_what_was_retracted_has_columns_of_its_own_where_there_is_any(
     assert answer.row("k", "4", "4.5", "1", "2")
     (found,) = written.run("count", "k", "--json").json
     assert found["retracted"] == {"events": 1, "sum": "2"}
+
+
+def test_events_that_were_retracted_are_marked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = CommandLine(opened(QUEUE), monkeypatch, capsys)
+    value = 0.123456
+    cli.pipeline.write({"id": "e1", "key": "k", "ts": NOW, "value": value, "payload": {"a": 1}})
+    cli.pipeline.write({"id": "e2", "key": "k", "ts": NOW}, retraction(id="e1"))
+    answer = cli.run("events", "k", "--window", WINDOW)
+    heads, _, first, second = (line.split() for line in answer.out.splitlines())
+    assert heads == ["id", "time", "value", "retracted", "by", "payload"]
+    assert first == [
+        *("e1", "2026-11-20T08:30:00.000Z", "0.123456", "ann:", "a", "test"),
+        '{"a":1}',
+    ]
+    assert second == ["e2", "2026-11-20T08:30:00.000Z", "1"]
+    lines = cli.run("events", "k", "--window", WINDOW, "--json").json
+    assert lines[0] == {
+        "id": "e1",
+        "key": "k",
+        "ts": NOW,
+        "value": value,
+        "payload": {"a": 1},
+        "retracted": {"by": "ann", "why": "a test"},
+    }
+    assert "retracted" not in lines[1]
+    assert "ann: a test" in cli.run("event", "k", "e1", "--window", WINDOW).out
+    (found,) = cli.run("event", "k", "e1", "--window", WINDOW, "--json").json
+    assert found["retracted"] == {"by": "ann", "why": "a test"}

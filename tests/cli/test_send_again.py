@@ -10,7 +10,7 @@ import pytest
 
 from tallyroll.client.jsonlines import LineSource
 from tests.cli.command_line import CommandLine, lines
-from tests.harness.pipeline import MINUTE, NOW
+from tests.harness.pipeline import HOUR, MINUTE, NOW, TIME_LEFT
 
 EVENTS: list[dict[str, Any]] = [
     {"key": f"k{n % 3}", "ts": NOW - n * 20_000, "value": n} for n in range(60)
@@ -174,3 +174,16 @@ def test_what_a_disk_does_not_give_is_sent_again(
     cli.drain()
     assert cli.pipeline.reasons() == []
     assert events(cli, "k0") == 4_000
+
+
+@pytest.mark.parametrize(("time", "counted"), [((), 2), (("--ts", str(NOW)), 1)])
+def test_an_id_counts_once_with_its_time(
+    cli: CommandLine, time: tuple[str, ...], counted: int
+) -> None:
+    """As the help says: without its time the event lies in another window an hour later."""
+    for _ in range(2):
+        assert cli.run("send", "--key", "k", "--id", "e", *time).status == 0
+        cli.drain()
+        cli.pipeline.effects.pass_by(HOUR)
+        cli.pipeline.roller().run(TIME_LEFT)
+    assert events(cli, "k") == counted

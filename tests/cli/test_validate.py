@@ -300,7 +300,7 @@ def test_a_schema_is_printed(name: str, monkeypatch: Patch, capsys: Streams) -> 
 def test_an_unknown_schema(monkeypatch: Patch, capsys: Streams) -> None:
     answer = run(monkeypatch, capsys, "schema", "events")
     assert (answer.status, answer.out) == (2, "")
-    assert '"message", "rejection", "problem"' in answer.err
+    assert '"message", "retraction", "rejection", "problem"' in answer.err
     assert get_args(get_type_hints(contract.schema)["name"]) == tuple(SCHEMAS)
 
 

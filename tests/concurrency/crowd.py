@@ -105,9 +105,9 @@ class Crowd:
     def _writer(self) -> Writer:
         """This thread's own writer, with caches of its own."""
         if not hasattr(self._mine, "writer"):
-            self._mine.writer = Writer(
-                self.settings, self.made.store, self.made.catalog, self.queue, self.made.effects
-            )
+            made = self.made
+            ports = (made.store, made.catalog, self.queue, made.effects, made.totals)
+            self._mine.writer = Writer(self.settings, *ports)
         writer: Writer = self._mine.writer
         return writer
 

@@ -1,4 +1,6 @@
-"""The release before, from its own sources, beside a window in which an id counts once at all."""
+"""The release before, from its own sources, beside windows in which an id counts once at all, and
+from which events are taken back.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.messages import Message
+from tallyroll.model.retractions import Retraction
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status
 from tallyroll.model.windows import Span
@@ -185,3 +188,59 @@ def test_it_neither_counts_nor_rejects_there_and_reads_proves_and_drops_what_is_
     report = written(crowd, votes("ann", start - 1, 2))
     assert (report.duplicates, report.failures) == (VOTES, [])
     assert identities(crowd) == VOTES
+
+
+def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its letters of retractions are redriven after the update. Its reader is net, by window; its
+    cleanup meets tombstones, and drops nothing.
+    """
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
+    crowd = Crowd.gathered(stripes=8, retraction="queue", **facts)
+    now, start = crowd.now, crowd.spec.start
+    spec = open_window(crowd.made, Span(start - HOUR, start), start)
+
+    def events(receives: int = 1) -> list[Message]:
+        bodies = [json.dumps({"key": "k", "ts": start - 1, "id": f"e{n}"}) for n in range(VOTES)]
+        return [Message(f"e{n}", body, now, receives, f"e{n}") for n, body in enumerate(bodies)]
+
+    def retractions(*numbers: int) -> list[Message]:
+        bodies = [Retraction.of("k", f"e{n}", window=spec.window).body for n in numbers]
+        return [
+            Message(f"r{n}", body, now, 1, "r") for n, body in zip(numbers, bodies, strict=True)
+        ]
+
+    own = {
+        "name": crowd.settings.name,
+        "shards": 8,
+        "stripes_min": 8,
+        "buckets": 16,
+        "gates": 64,
+        "bucket": "archive",
+    }
+    with running(dynamodb_endpoint, tmp_path, own | facts) as before:
+        assert before.write(*events()) == ([], VOTES, [])
+        assert before.write(*retractions(0, 1)) == ([], 0, [Reason.NOT_AN_OBJECT] * 2)
+
+        # This code takes back what the other one counted; there its copies are duplicates.
+        assert written(crowd, retractions(0, 1, 2, 3)).retracted == 4
+        assert before.write(*events(2))[:2] == ([], 0)
+        assert before.ask("count", "k") == [VOTES - 4]
+
+        # Also once the window is sealed.
+        sealed(crowd.made, spec)
+        report = written(crowd, [*retractions(4, 5), *retractions(0)])
+        assert (report.retracted, report.duplicates) == (2, 1)
+        assert before.write(*events(2))[:2] == ([], 0)
+        assert before.ask("count", "k") == [VOTES - 6]
+        [problem] = before.ask("clean")
+        assert "neither a record, a tally nor a gate" in problem, "its proof knows no tombstones"
+        assert [before.ask("clean") for _ in range(4)] == [[]] * 4
+
+    count = crowd.made.reader.count("k", None, None, TIME_LEFT_MS, consistent=True)
+    assert (count.events, count.retracted[0]) == (VOTES - 6, 6)
+    state = crowd.made.catalog.window(spec.window)
+    assert state
+    assert state.status is Status.EXPORTING

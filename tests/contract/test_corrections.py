@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from tallyroll.errors import ProofMismatch
+from tallyroll.errors import ProofMismatch, Throttled
 from tallyroll.limits import EVENT_KEYS_MAX, LISTING_BUCKETS
 from tallyroll.model.totals import Correction, Corrections, Listed, PeriodTotal, Total
 from tallyroll.model.windows import window_id
@@ -219,3 +222,32 @@ def test_corrections_of_a_total_that_is_not_read_are_not_in_the_answer(engine: E
     assert by_window(engine) == {WINDOWS[1]: Corrections(1, 2_500_000)}
     assert engine.totals.of_key("a", WINDOW, WINDOWS[1]) == []
     assert engine.totals.periods_of_key("a", DAY, DAY) == []
+
+
+def test_notes_and_corrections_meet_in_the_rows_of_a_day(engine: Engine) -> None:
+    """Of windows that are sealed at once, by two runs each, while writers correct others."""
+    for window in WINDOWS:
+        put(engine, "a", "b", window=window)
+    before = {"a": (2, 7), "b": (1, -3)}
+    events = [event(f"x{number}", window=WINDOWS[number % 3]) for number in range(12)]
+    jobs: list[Callable[[], object]] = [
+        partial(engine.totals.put_retracted, window, before) for window in WINDOWS * 2
+    ]
+    jobs += [partial(engine.totals.correct, events[at : at + 3]) for at in range(0, 12, 3)]
+
+    def repeated(job: Callable[[], object]) -> None:
+        for _ in range(50):
+            with suppress(Throttled):
+                job()
+                return
+        raise AssertionError("it never succeeded")
+
+    at_once = 5 if engine.name == "dynamodb-local" else 1
+    engine.effects.together([partial(repeated, job) for job in jobs], at_once)
+
+    engine.totals.roll([PeriodTotal("a", DAY, 900, 10**9, 3, 24, "d1")])
+    [day] = engine.totals.periods_of_key("a", DAY, DAY)
+    assert day.corrections == Corrections(12, 12 * 2_500_000, (6, 21))
+    assert by_window(engine) == dict.fromkeys(WINDOWS, Corrections(4, 4 * 2_500_000, (2, 7)))
+    assert by_window(engine, "b") == dict.fromkeys(WINDOWS, Corrections(before=(1, -3)))
+    assert engine.totals.revision(MONTH) >= 3

@@ -15,11 +15,11 @@ from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.items import CODEC, Item, gate_item, jsonable, stored_item
 from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.archive.restore import check_table
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import increments_of
-from tallyroll.operations.restore import check_table
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.backoff import RESTORED_BATCH
 from tallyroll.ports.store import Verdict

@@ -10,11 +10,13 @@ from tallyroll.errors import Missing
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.items import tombstone_bytes
 from tallyroll.model.records import Record
-from tallyroll.model.retractions import Tombstone
+from tallyroll.model.retractions import RetractionNote, Tombstone
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Window
+from tallyroll.model.states import Status, Window
 from tallyroll.model.tallies import Tally
+from tallyroll.model.totals import Correction, Total
 from tallyroll.ports.store import Answer, Verdict
+from tallyroll.reads.lookups import Lookups
 from tests.contract.engines import Engine, cost, counted, record
 
 
@@ -181,3 +183,34 @@ def test_a_tombstone_is_an_item_of_the_window_that_is_read_back(
     ]
     assert found == [gone]
     assert tombstone_bytes(gone) < 200
+
+
+@pytest.mark.parametrize("events", [3, 40])  # fewer and more than the tally has stripes
+def test_lists_mark_what_was_retracted_before_and_after_the_seal(
+    engine: Engine, events: int
+) -> None:
+    spec = engine.opened()
+    engine.catalog.put_spec(spec)
+    counted(engine.store, spec, *(record(spec, "a", f"e{n}") for n in range(events)))
+    state = engine.catalog.window(spec.window)
+    assert state
+    lookups = Lookups(engine.store, engine.catalog, engine.totals, engine.effects)
+
+    def marked() -> dict[str, RetractionNote]:
+        found = lookups.events("a", spec.window, 60_000).found
+        assert len(found) == events
+        return {one.id: one.retracted for one in found if one.retracted}  # type: ignore[union-attr]
+
+    assert marked() == {}
+    gone = tombstone_of(stored(engine, spec, "a", "e1"))
+    retracted(engine, spec, gone)
+    assert marked() == {"e1": RetractionNote("ann", "a test")}
+    engine.totals.put([Total("a", spec.window, events - 1, 0)])
+    engine.totals.put_retracted(spec.window, {"a": (1, gone.amount)})
+    engine.catalog.advance(replace(state, status=Status.SEALED))
+    made = Correction(spec.window, "e2", ("a",), 1, 0, gone.digest, spec.start, "bob", "late")
+    engine.totals.correct([made])
+    assert marked() == {
+        "e1": RetractionNote("ann", "a test"),
+        "e2": RetractionNote("bob", "late", spec.start),
+    }

@@ -48,6 +48,22 @@ def test_the_readme_is_read_in_minutes() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
 
 
+def test_the_readmes_first_screen_leads_to_the_pages_for_beginners() -> None:
+    first = (ROOT / "README.md").read_text("utf-8").splitlines()[:24]
+    linked = set(re.findall(r"\]\(docs/(start-[a-z-]+\.md)\)", "\n".join(first)))
+    assert linked == {path.name for path in (ROOT / "docs").glob("start-*.md")}
+
+
+def test_git_ignores_what_the_documents_commands_keep_in_the_clone() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    kept = r"^make .*?--(?:env-file|keep|archive-to) ([\w.-]+)"
+    written = {name for text in texts for name in re.findall(kept, text, re.MULTILINE)}
+    assert {"local.env", "archives"} <= written
+    # As a folder, which a pattern with a slash at its end wants.
+    asked = sorted(name if name.endswith(".env") else f"{name}/" for name in written)
+    assert ran(["git", "check-ignore", *asked], cwd=ROOT).stdout.split() == asked
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from moto.server import ThreadedMotoServer
 
 from tallyroll.model.events import Event, decode
+from tallyroll.model.retractions import parse_retraction
 from tallyroll.operations.schemas import schema_of
 from tests.docs.snippets import LANGUAGES, TOOLS, examples, literal, missing, sent, snippet
 from tests.harness.processes import ran
@@ -40,12 +41,14 @@ def check_is_of_now(body: dict[str, Any]) -> None:
 
 def test_each_example_fits_its_schema() -> None:
     found = examples()
-    names = ["event", "referring", "packet", "compressed", "rejection", "problem"]
+    names = ["event", "referring", "packet", "compressed", "retraction", "rejection", "problem"]
     assert [name for name, _ in found] == names
     for name, value in found:
         Draft202012Validator(schema_of(name)).validate(value)
         if name in ("event", "packet", "compressed"):
             decode(json.dumps(value))
+        if name == "retraction":
+            parse_retraction(value)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -27,7 +27,8 @@ HIDDEN_MS = 6 * 60_000  # `tallyroll dlq` hides the letters that it looks at for
 
 @dataclass
 class Contents:
-    """What a table or an archive holds: (events, sum) per key by its records and by its tallies;
+    """What a table or an archive holds: (events, sum) per key by its records, less its tombstones,
+    and by its tallies;
     `named` are the ids that producers gave, each with the digest of its content.
     """
 
@@ -58,6 +59,8 @@ class Contents:
             if not MESSAGE_ID.fullmatch(sk.removeprefix("e#")):
                 self.named.add((sk, _binary(item["h"])))
             _add(self.records, key, item)
+        elif sk.startswith(("r#", "p#")):
+            _add(self.records, pk.rpartition(".")[0], item, -1)
 
 
 def _binary(value: Any) -> bytes:
@@ -66,9 +69,9 @@ def _binary(value: Any) -> bytes:
     return base64.b64decode(held) if isinstance(held, str) else bytes(held)
 
 
-def _add(sums: Sums, key: str, item: Any) -> None:
+def _add(sums: Sums, key: str, item: Any, sign: int = 1) -> None:
     n, amount = sums.get(key, (0, Decimal(0)))
-    sums[key] = (n + int(item["n"]["N"]), amount + Decimal(item["v"]["N"]))
+    sums[key] = (n + sign * int(item["n"]["N"]), amount + sign * Decimal(item["v"]["N"]))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from tallyroll.cli.main import WRONG_USE
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, SWEPT_AFTER_MS
 from tallyroll.model.formats.references import PAYLOADS_PREFIX, object_key
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
+from tests.faults.injector import Crash
 from tests.faults.operators import look_after
 from tests.faults.plans import Poison, Seeded
 from tests.faults.world import BEGIN, TIME_LEFT_MS, World, window_of
@@ -336,3 +337,40 @@ def fanned_life(world: World, ledger: Ledger) -> None:
     turns(world, lambda: queue_empty(world), world.poll)
     world.redeliver()
     live_on(world)
+
+
+def retracted_life(world: World, ledger: Ledger) -> None:
+    """A window with two events, of which an operator takes one back; their process may crash."""
+    world.send(event("back", "e1", BEGIN, value=2.5), event("back", "e2", BEGIN))
+    ledger.expect(NOW_WINDOW, "back")
+    turns(world, is_(world, "open", NOW_WINDOW), world.roll)
+    turns(world, lambda: queue_empty(world), world.poll)
+    done: list[int] = []
+    turns(world, lambda: 0 in done, lambda: done.append(_retract(world, "back", "e1")))
+    turns(world, lambda: queue_empty(world), world.poll)
+    world.redeliver()
+    done.clear()
+    turns(world, lambda: 0 in done, lambda: done.append(_retract(world, "back", "e1")))
+    if not queue_empty(world):
+        world.problems.append("a retraction is sent of what was retracted already")
+    marked: list[str] = []
+    turns(world, lambda: bool(marked), lambda: marked.extend(_marked(world, "back")))
+    if marked != ["e1: ann"]:
+        world.problems.append(f"marked as retracted are {marked}")
+    live_on(world, "sealed")
+
+
+def _retract(world: World, key: str, event_id: str) -> int:
+    """The command's exit status; -1 if its process crashed."""
+    try:
+        return world.command("retract", key, event_id, "--ts", str(BEGIN), "--by", "ann")
+    except Crash:
+        world.crashes += 1
+        return -1
+
+
+def _marked(world: World, key: str) -> list[str]:
+    """Which events of a key the aggregator lists as retracted, and by whom."""
+    _, body = world.ask("/v1/events", key=key, window=NOW_WINDOW)
+    events = body.get("events", ())
+    return [f"{one['id']}: {one['retracted']['by']}" for one in events if "retracted" in one]

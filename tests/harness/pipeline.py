@@ -139,7 +139,8 @@ class Pipeline:
         self._numbers = count(1)
 
     def writer(self) -> Writer:
-        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects)
+        ports = (self.store, self.catalog, self.queue, self.effects, self.totals)
+        return Writer(self.settings, *ports)
 
     def roller(self) -> Roller:
         ports = (self.store, self.catalog, self.totals, self.queue, self.effects)

@@ -131,7 +131,16 @@ class Program:
         use_case = self.classes[self.named(module, built.func)]
         given_by = self.classes[PIPELINE].methods
         adapters = {}
-        for port, given in zip(_ports(use_case), built.args, strict=True):
+        local = dict(
+            pair
+            for node in ast.walk(body)
+            if isinstance(node, ast.Assign)
+            for pair in _assigned(node)
+        )
+        for port, argument in zip(_ports(use_case), built.args, strict=True):
+            given = local.get(argument.id) if isinstance(argument, ast.Name) else argument
+            if isinstance(given, ast.IfExp):  # a port that only some settings need
+                given = given.body
             giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
             if giver:
                 adapters[self.named(use_case.module, port.annotation)] = self.named(

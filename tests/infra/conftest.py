@@ -126,6 +126,12 @@ def remembering(synthesize: Synthesize) -> Template:
 
 
 @pytest.fixture(scope="session")
+def retracting(synthesize: Synthesize) -> Template:
+    """The template of a pipeline of defaults in which events may be taken back."""
+    return synthesize(retraction="queue")
+
+
+@pytest.fixture(scope="session")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The functions' asset."""
     target = tmp_path_factory.mktemp("bundle")

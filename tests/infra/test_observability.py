@@ -164,7 +164,9 @@ def published() -> Published:
     writer.clear_metrics()
     sizes = ItemSizes([100])
     throttled: Counter[str] = Counter(Limit)
-    every = BatchReport(["m"], paced=1, rejected=Counter(Reason), throttled=throttled, sizes=sizes)
+    every = BatchReport(
+        ["m"], paced=1, retracted=1, rejected=Counter(Reason), throttled=throttled, sizes=sizes
+    )
     add_report(writer, every, 1.0)
     found |= emitted(writer)
     add_read(aggregator, 1.0, failed=False)

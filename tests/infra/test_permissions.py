@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -29,6 +31,10 @@ BY_EVENT_SOURCE = {
     ("queue", "sqs:GetQueueAttributes"),
     ("queue", "sqs:ReceiveMessage"),
 }
+OF_RETRACTIONS = {
+    "writer": {("totals", "dynamodb:PutItem"), ("totals", "dynamodb:UpdateItem")},
+    "cleanup": {("totals", "dynamodb:PutItem")},
+}
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
 
 
@@ -48,17 +54,49 @@ def traced(request: pytest.FixtureRequest) -> tuple[str, Trace]:
 
 
 def test_nothing_is_granted_that_the_code_does_not_call_and_nothing_called_is_missing(
-    template: Template, traced: tuple[str, Trace]
+    retracting: Template, traced: tuple[str, Trace]
 ) -> None:
     name, trace = traced
     wanted = set(OF_LOGS).union(*map(needed, trace.calls))
     if name == "writer":
         wanted |= BY_EVENT_SOURCE
 
-    found = granted(template, name)
+    found = granted(retracting, name)
 
     assert sorted(found - wanted) == [], "granted, but never called"
     assert sorted(wanted - found) == [], "called, but not granted"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_corrections_are_granted_only_where_events_may_be_taken_back(
+    template: Template, retracting: Template, name: str
+) -> None:
+    """Who seals windows notes what was retracted of them by the rights that it has anyway, so that
+    retraction can be switched off at any time.
+    """
+    more = OF_RETRACTIONS.get(name, set())
+    assert granted(template, name) == granted(retracting, name) - more
+    assert granted(template, name).isdisjoint(more)
+    for one in statements(retracting, name):
+        if {(label(retracting, resource(one)), action) for action in actions(one)} & more:
+            operations = one["Condition"]["ForAnyValue:StringEquals"]
+            assert operations == {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+
+
+def test_a_template_says_nothing_of_retraction_but_its_setting_and_rights(
+    template: Template, retracting: Template
+) -> None:
+    def told(of: Template) -> str:
+        kept = {
+            name: one
+            for name, one in of["Resources"].items()
+            if one["Type"] != "AWS::IAM::Role" and "Policy" not in one["Type"]
+        }
+        text = json.dumps(kept, sort_keys=True)
+        return re.sub(r'"TALLYROLL_RETRACTION": "\w+", |, "TALLYROLL_RETRACTION": "\w+"', "", text)
+
+    assert "RETRACT" not in told(template)
+    assert told(template) == told(retracting)
 
 
 def test_each_call_is_granted_by_the_action_that_awss_reference_names(

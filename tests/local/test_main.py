@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from local.__main__ import _overridden
+from local.__main__ import _overridden, _report
 from local.options import options_of
 from tests.harness.ports import free_ports
 from tests.harness.processes import ran
@@ -148,3 +148,12 @@ def test_an_argument_that_an_option_goes_before_is_named() -> None:
         name=None, window=60, retention=None, context=["tallyroll:window_seconds=3600"]
     )
     assert _overridden(given) == ["--window, by -c tallyroll:window_seconds=3600"]
+
+
+def test_the_length_of_the_windows_is_told_at_the_start() -> None:
+    chosen = options_of(
+        ["tallyroll:window_seconds=3600", "tallyroll:log_days=3"], name="mine", window_seconds=60
+    )
+    windows, ignored, *_ = _report(chosen.settings, None, chosen.without_effect).splitlines()
+    assert windows.startswith("# mine: windows of 1 h, their tables kept for ")
+    assert ignored == "# without effect on this machine: log_days"

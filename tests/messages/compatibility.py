@@ -16,7 +16,7 @@ from tallyroll.operations.schemas import SCHEMAS, file_name, schema_text
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "docs" / "schemas"
 PUBLISHED = Path(__file__).parent / "published"
-SENT = ("event", "packet", "compressed", "referring", "message")
+SENT = ("event", "packet", "compressed", "referring", "message", "retraction")
 RECEIVED = ("rejection", "problem")
 
 _WORDS = frozenset({"description", "title", "examples", "$comment"})

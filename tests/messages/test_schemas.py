@@ -15,6 +15,7 @@ from tallyroll.adapters.aws.sqs import Letter, _attributes
 from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
 from tallyroll.model.events import decode
 from tallyroll.model.messages import Message, RedriveMark, Rejection
+from tallyroll.model.retractions import MARK, VERSION, parse_retraction
 from tallyroll.operations.schemas import SCHEMAS, file_name, schema_of, schema_text
 from tallyroll.reads.http import answer_error
 from tallyroll.reasons import Reason
@@ -62,6 +63,7 @@ ALLOWED: list[tuple[str, Change]] = [
     ("referring", lambda schema: properties(schema)["v"]["enum"].append(3)),
     ("message", lambda schema: schema["$defs"].update(cloud={"type": "object"})),
     ("message", lambda schema: schema["anyOf"].append({"$ref": "#/$defs/cloud"})),
+    ("retraction", lambda schema: schema["prefixItems"][2].pop("additionalProperties")),
     ("rejection", lambda schema: schema["required"].append("MessageId")),
     ("rejection", lambda schema: reasons(schema).append("new-reason")),
     ("problem", lambda schema: properties(schema).update(retry={"type": "integer"})),
@@ -86,6 +88,8 @@ BREAKING: list[tuple[str, Change]] = [
     ("message", lambda schema: schema["anyOf"].pop()),
     ("message", lambda schema: schema["anyOf"].reverse()),
     ("message", lambda schema: schema["$defs"]["event"]["required"].append("id")),
+    ("retraction", lambda schema: schema["prefixItems"][2]["required"].append("why")),
+    ("retraction", lambda schema: schema["prefixItems"][1].update(const=2)),
     ("rejection", lambda schema: schema["required"].pop()),
     ("rejection", lambda schema: reasons(schema).remove("too-late")),
     ("problem", lambda schema: schema.pop("then")),
@@ -152,6 +156,53 @@ def test_each_rejection_of_the_writer_fits() -> None:
 
 def attribute(name: str, text: str) -> dict[str, Any]:
     return {f"tallyroll-{name}": {"DataType": "String", "StringValue": text}}
+
+
+ASKED: dict[str, Any] = {"key": "k", "id": "e", "ts": NOW}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ASKED,
+        {**ASKED, "index": 0, "keys": ["a", "k"], "by": "ann", "why": "w" * 256, "window": None},
+        {"key": "k", "id": "e", "window": WINDOW, "ts": None, "index": None, "keys": None},
+    ],
+)
+def test_each_retraction_that_a_writer_reads_fits(fields: dict[str, Any]) -> None:
+    body = [MARK, VERSION, fields]
+    parse_retraction(body)
+    Draft202012Validator(schema_of("retraction")).validate(body)
+    Draft202012Validator(schema_of("retraction")).validate(json.loads(parse_retraction(body).body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [MARK, VERSION],
+        [MARK, 2, ASKED],
+        [MARK, True, ASKED],
+        [MARK, VERSION, ASKED, 1],
+        [MARK, VERSION, []],
+        [MARK, VERSION, {**ASKED, "other": 1}],
+        [MARK, VERSION, {"key": "k", "ts": NOW}],
+        [MARK, VERSION, {"id": "e", "ts": NOW}],
+        [MARK, VERSION, {"key": "k", "id": "e"}],
+        [MARK, VERSION, {**ASKED, "window": WINDOW}],
+        [MARK, VERSION, {**ASKED, "ts": None, "window": "08:00"}],
+        [MARK, VERSION, {**ASKED, "key": "~k"}],
+        [MARK, VERSION, {**ASKED, "index": -1}],
+        [MARK, VERSION, {**ASKED, "keys": []}],
+        [MARK, VERSION, {**ASKED, "keys": [f"k{n}" for n in range(25)]}],
+        [MARK, VERSION, {**ASKED, "by": None}],
+        [MARK, VERSION, {**ASKED, "why": "w" * 257}],
+    ],
+    ids=str,
+)
+def test_no_retraction_that_a_writer_refuses_fits(body: list[Any]) -> None:
+    with pytest.raises(Rejected):
+        parse_retraction(body)
+    assert not Draft202012Validator(schema_of("retraction")).is_valid(body)
 
 
 @pytest.mark.parametrize(

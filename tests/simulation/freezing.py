@@ -18,8 +18,8 @@ def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened 
         == (opened.accept_until if opened else spec.end + settings.accept_for_ms)
         and (spec.shards, spec.stripes_min, spec.buckets, spec.gates)
         == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
-        and (spec.suffix, spec.skew, spec.require_ts)
-        == (settings.suffix, settings.skew_ms, settings.require_ts)
+        and (spec.skew, spec.require_ts) == (settings.skew_ms, settings.require_ts)
+        and (spec.suffix, spec.identity, spec.identity_days) == _rule(settings)
     )
 
 
@@ -30,3 +30,10 @@ def may_be_hot(spec: Spec, settings: Settings, deployed: Sequence[Settings]) -> 
     return all(spec.shards_of(key) >= n for key, n in configured.items()) and all(
         1 <= shards <= most for shards in spec.hot.values()
     )
+
+
+def _rule(settings: Settings) -> tuple[str, str, int]:
+    """How ids are placed, within what they count once, and for how long (days)."""
+    if settings.identity == "window":
+        return settings.suffix, "window", 0
+    return f"{settings.suffix}+id1", settings.identity, settings.identity_days

@@ -20,7 +20,7 @@ from tallyroll.operations.probe.judge import judge
 from tallyroll.reads.http import answer_counter
 from tallyroll.reads.lookups import TOP_MAX
 from tallyroll.reads.top import Top
-from tests.simulation.holdings import MICROS
+from tests.simulation.holdings import MICROS, Identity
 from tests.simulation.producers import KEYS
 from tests.simulation.sandboxes import Context, Invocation
 from tests.simulation.truth import Read
@@ -41,12 +41,15 @@ class Historian:
     def __init__(self, system: System) -> None:
         self._system = system
         self.history = History()
-        self._acknowledged: list[tuple[str, int]] = []
+        self._acknowledged: list[tuple[str, int, list[Identity]]] = []
         self._shown_at: dict[histories.Identity, float] = {}
 
     def on_acknowledged(self, message_id: str) -> None:
-        """Take note that a message was deleted from the queue."""
-        self._acknowledged.append((message_id, self._system.world.now))
+        """Take note that a message was deleted from the queue, and of what counts for it."""
+        oracle = self._system.oracle
+        sent = oracle.sent[message_id]
+        counting = [] if sent.bad else oracle.book.counts_as(sent)
+        self._acknowledged.append((message_id, self._system.world.now, counting))
 
     def on_commit(self, spec: Spec, records: Sequence[Record], shown_at: float) -> None:
         """Take note of when (ms) all queries see the whole of a transaction.
@@ -114,10 +117,11 @@ class Historian:
         for message_id, found in identities.items():
             sent = system.oracle.sent[message_id]
             history.sent += [Fact(each, sent.n, sent.amount, sent.sent) for each in found]
-        for message_id, at in self._acknowledged:
+        for message_id, at, counting in self._acknowledged:
             if message_id in identities and message_id not in system.oracle.dead:
                 sent = system.oracle.sent[message_id]
-                for identity in identities[message_id]:
+                for window, key, record_id in counting:
+                    identity = (window_start(window), key, record_id)
                     seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
                     history.counted.append(Fact(identity, sent.n, sent.amount, seen_at))
         verdict = judge(history)

@@ -13,6 +13,7 @@ import tallyroll.ingest.transactions
 import tallyroll.ingest.writer
 from tallyroll import limits
 from tallyroll.ingest.fates import Disposition
+from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
@@ -62,6 +63,10 @@ LIES = {
     "a cohort comes again": "cohort",
     "a transaction is seen in part": "seen-in-part",
     "a description is old": "old-description",
+    "identities are missing": "identities-missing",
+    "identities are throttled": "identities-throttled",
+    "an identity is deleted": "identity-deleted",
+    "an id counts again": "identity-used-again",
 }
 LEFT = {
     "being closed": "redrive-while-closing",
@@ -85,6 +90,8 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     watched(patch, system.catalog, redrives, "claim", "move")
     watched(patch, system.oracle, reads, "on_read", "on_looked_up")
     patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
+    known = redrives.known(Redriver._counted_beyond)
+    patch.setattr(Redriver, "_counted_beyond", known)
     patch.setattr(Reader, "count", reads.around(Reader.count))
     watch_windows(system, patch)
 
@@ -125,6 +132,9 @@ class _Commits:
         answers = [element.answer for element in (*outcome.records, *outcome.increments)]
         if Answer.CONTENDED in answers:
             self._hit("commit-contended")
+        apart = [one for one in step.commits if len(one.records) == 1 and one.records[0].identities]
+        if Answer.CONTENDED in answers and len(commit.records) > 1 and apart:
+            self._hit("identity-contended")
         if Answer.THROTTLED in answers and len(step.commits) > 1:
             self._hit("throttled-apart")
         for record, element in zip(commit.puts, outcome.records, strict=True):
@@ -158,6 +168,19 @@ class _Batches:
         for case in cases:
             self._message(case)
 
+    def _known_by_id(self, case: Any) -> None:
+        """Marks of a message that counts, by its id, where its own record does not tell."""
+        oracle = self._system.oracle
+        sent = oracle.sent[case.message.id]
+        own = oracle.identity_of(sent)
+        state = self._system.catalog.window(own[0])
+        if state and state.status in (Status.DROPPING, Status.DROPPED):
+            self._hit("duplicate-of-dropped")
+        if own not in oracle.stored and oracle.book.has_counted(sent):
+            self._hit("duplicate-elsewhere")
+            if state and state.status.sealed:
+                self._hit("duplicate-behind-seal")
+
     def _message(self, case: Any) -> None:
         kind, receives = case.fate.kind, case.message.receives
         if receives >= limits.RECEIVES_ALONE:
@@ -166,6 +189,8 @@ class _Batches:
             self._hit("counted-later")
         if kind is Disposition.DUPLICATE and not case.placed:
             self._hit("remembered")
+        if kind is Disposition.DUPLICATE and case.span:
+            self._known_by_id(case)
         if kind is Disposition.DUPLICATE and case.placed:
             state = self._system.catalog.window(case.placed.spec.window)
             if state and state.status.sealed:
@@ -197,6 +222,10 @@ class _Queue:
 
     def on_dead(self, on_dead: Perform, letter: Any) -> None:
         on_dead(letter)
+        oracle = self._system.oracle
+        sent = oracle.sent[letter.message.id]
+        if letter.reason is Reason.ID_CONFLICT and oracle.book.is_rival_elsewhere(sent):
+            self._hit("conflict-elsewhere")
         if letter.reason is None:
             self._hit("fuse-moved")
         elif letter.reason in REASONS:
@@ -238,6 +267,17 @@ class _Redrives:
             return decisions
 
         return redriven
+
+    def known(self, counted_beyond: Perform) -> Perform:
+        """`Redriver._counted_beyond`, watched."""
+
+        def found(redriver: Any, *args: Any) -> Any:
+            window = counted_beyond(redriver, *args)
+            if window:
+                self._hit("redrive-known-by-id")
+            return window
+
+        return found
 
     def on_redriven(self, on_redriven: Perform, message_id: str, redrive: Any) -> None:
         on_redriven(message_id, redrive)

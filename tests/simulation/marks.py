@@ -58,6 +58,17 @@ MARKS: Mapping[str, str] = {
     "rejected-id-conflict": "another content is stored under a message's identity",
     "rejected-crashes-writer": "a message that seems to kill writers is rejected",
     "fuse-moved": "the queue's own fuse moves a message",
+    # Ids that outlive their windows
+    "duplicate-elsewhere": "a duplicate is known by its id, which counts in another window",
+    "duplicate-behind-seal": "the same, and its own window is sealed",
+    "duplicate-of-dropped": "a message of a dropped window is known by its id, and acknowledged",
+    "conflict-elsewhere": "an id is taken by another content in another window",
+    "redrive-known-by-id": "a dead letter is deleted, since its id counted in whatever window",
+    "identity-contended": "an event whose id is contended is committed apart from others",
+    "identities-missing": "the table of identities is not there",
+    "identities-throttled": "the table of identities is throttled",
+    "identity-deleted": "an identity is deleted, since its time is over",
+    "identity-used-again": "an id counts again that was forgotten",
     # Windows and their states
     "calendar-extended": "windows get another length",
     "extended-in-vain": "windows get no other length, since another run was faster",

@@ -17,7 +17,8 @@ from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
-from tallyroll.settings import EXPORTERS
+from tallyroll.settings import EXPORTERS, Settings
+from tests.simulation.identity_rules import QUEUE_DAYS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.wires import LettersWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
@@ -45,7 +46,9 @@ class Operator:
         system = self._system
         while system.producing:
             self._world.pause(40_000 + self._chance() * 300_000)
-            settings = replace(SETTINGS, write_rate=system.plan.write_rate, **self._changes())
+            rule = system.plan.identities.later(self._world.current.aside)
+            changes = {**self._changes(), **rule}
+            settings = replace(SETTINGS, write_rate=system.plan.write_rate, **changes)
             self._world.note(f"deploys shards={settings.shards} gates={settings.gates}")
             system.deployed(settings)
             system.platform.retire(self._chance() if self._chance() < 0.5 else 1)
@@ -162,7 +165,7 @@ class Operator:
         letters = cast("DeadLetters", LettersWire(world, system.letters))
         effects = SimEffects(world, clock_ms)
         redriver = Redriver(
-            system.settings,
+            self._as_known(system.settings),
             system.wired_store(system.store),
             cast("Catalog", Wire(world, system.catalog)),
             letters,
@@ -178,6 +181,13 @@ class Operator:
         with suppress(StoreError), judged(world):
             look.each(redrive, WORKERS)
             look.close()
+
+    def _as_known(self, settings: Settings) -> Settings:
+        """The settings with the retention of a queue whose days are as short as those of ids."""
+        rule, day_ms = self._system.plan.identities, self._system.day_seconds * 1000
+        return (
+            replace(settings, queue_retention_ms=QUEUE_DAYS * day_ms) if rule.forgets else settings
+        )
 
     def _may_go(self, letter: ReceivedLetter) -> bool:
         """What is of the past goes to windows that are opened for it, and those must come first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from tallyroll.adapters.memory import (
@@ -38,7 +39,9 @@ from tests.simulation.holdings import (
     may_count,
     told,
 )
+from tests.simulation.identity_book import Content, IdentityBook
 from tests.simulation.sent import Opened, Sent, too_late
+from tests.simulation.spans import Spans
 from tests.simulation.truth import Read, Truth, window_name
 from tests.simulation.world import World
 
@@ -46,24 +49,22 @@ from tests.simulation.world import World
 class Oracle:
     """Holds what was sent and what was stored, and compares."""
 
-    def __init__(self, world: World, window_ms: int, *, with_fuse: bool) -> None:
+    def __init__(self, world: World, window_ms: int, day_seconds: int, *, with_fuse: bool) -> None:
         self._world = world
-        self._lengths = [(0, window_ms)]
+        self.book = IdentityBook(self, world, day_seconds)
+        self.spans = Spans(world, window_ms)
         self._with_fuse = with_fuse
         self.gentle = False
         self.truth = Truth()
         self.reads = 0
-        self.deployed: list[Settings] = []
-        self.opened: dict[str, Opened] = {}
         self._specs: dict[str, Spec] = {}
         self._proven: set[str] = set()
         self._gone: set[str] = set()
         self.sent: dict[str, Sent] = {}
         self._by_id: dict[tuple[str, str], list[Sent]] = {}
-        self._spans: list[tuple[int, int]] = []
         self._redriven: set[str] = set()
         self._counts_as: dict[Identity, Identity] = {}
-        self._counted: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._counted: dict[tuple[str, str], list[Content]] = {}
         self.stored: dict[Identity, int] = {}
         self.sealed: dict[str, Window] = {}
         self.totals: dict[tuple[str, str], Total] = {}
@@ -75,12 +76,17 @@ class Oracle:
 
     def window_of(self, ts: int) -> str:
         """The id of the window in which an instant lies."""
-        return window_name(self._span_at(ts)[0])
+        return window_name(self.spans.at(ts)[0])
 
-    def _span_at(self, ts: int) -> tuple[int, int]:
-        length = next(length for since, length in reversed(self._lengths) if since <= ts)
-        start = ts - ts % length
-        return start, start + length
+    @property
+    def deployed(self) -> list[Settings]:
+        """The settings of all deployments."""
+        return self.spans.deployed
+
+    @property
+    def opened(self) -> dict[str, Opened]:
+        """The windows of the past that were opened."""
+        return self.spans.opened
 
     def identity_of(self, sent: Sent) -> Identity:
         """The (window, key, record id) under which a message must be stored."""
@@ -90,6 +96,10 @@ class Oracle:
         """All of them, if a mapping counts it under several keys."""
         return [self.identity_of(sent)]
 
+    def content_of(self, sent: Sent) -> Content:
+        """What makes it another event than one of the same id."""
+        return sent.key, sent.ts, sent.n, sent.amount, sent.times
+
     def _home_of(self, sent: Sent) -> Identity:
         """The identity that it had before it was ever redriven."""
         return self.window_of(sent.time), sent.key, sent.id
@@ -98,6 +108,12 @@ class Oracle:
         """The messages that may be stored under an identity."""
         sent = self._by_id.get(identity[1:], [])
         return [each for each in sent if self.identity_of(each) == identity]
+
+    def _rivals(self, sent: Sent) -> list[Content]:
+        """The contents that may have its identity or its id."""
+        found = [each for one in self.identities_of(sent) for each in self._messages_of(one)]
+        taken = chain.from_iterable(each.contents for each in self.book.taken_by(sent))
+        return [*map(self.content_of, found), *taken]
 
     def _is_mixed(self, sent: Sent) -> bool:
         return len({self.window_of(at) for at in sent.times}) > 1
@@ -120,41 +136,16 @@ class Oracle:
     def on_letter_deleted(self, first_id: str) -> None:
         """Check that what is a dead letter no more was sent again, or counts."""
         first = self.sent[first_id]
-        counted = (first.n, first.amount) in self._counted.get((first.key, first.id), ())
-        if not counted and first_id not in self._redriven:
+        known = self._counted.get(self.identity_of(first)[1:], ())
+        if self.content_of(first) not in known and first_id not in self._redriven:
             self._world.fail(f"2: the dead letter of {first} was deleted, and it is nowhere")
-
-    def on_founded(self, lengths: Sequence[tuple[int, int]]) -> None:
-        """Take the first roller's word for the length of windows: it may come after deployments."""
-        if lengths not in [((0, each.window_seconds * 1000),) for each in self.deployed]:
-            self._world.fail(f"5: windows of {lengths} are what no deployment would found")
-        self._lengths = list(lengths)
-
-    def on_length(self, since: int, length_ms: int) -> None:
-        """Take note that windows have another length from `since` on."""
-        if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:
-            self._world.fail(f"5: windows of {length_ms} ms may not begin at {since}")
-        self._lengths.append((since, length_ms))
-
-    def on_created(self, window: Window) -> None:
-        """Check that a window lies between others; take note of it if it is one of the past."""
-        span = window.start, window.end
-        if span != self._span_at(window.start):
-            self._world.fail(
-                f"5: {window.id} lasts until {window.end}, windows are {self._lengths}"
-            )
-        if any(span[0] < end and start < span[1] for start, end in self._spans):
-            self._world.fail(f"5: {window.id} overlaps with another window")
-        self._spans.append(span)
-        if window.accept_from is not None and window.accept_until is not None:
-            opened = Opened(window.accept_from, window.accept_until, self._world.now)
-            self.opened[window.id] = opened
 
     def on_spec(self, spec: Spec) -> None:
         """Check that a spec never changes, and is that of one deployment and no mixture."""
         if self._specs.setdefault(spec.window, spec) != spec:
             self._world.fail(f"5: {spec} replaced {self._specs[spec.window]}")
-        span, opened = self._span_at(spec.start), self.opened.get(spec.window)
+        self.book.on_spec(spec)
+        span, opened = self.spans.at(spec.start), self.opened.get(spec.window)
         if not any(
             is_of(spec, settings, span, opened) and may_be_hot(spec, settings, self.deployed)
             for settings in self.deployed
@@ -205,7 +196,8 @@ class Oracle:
         if not any(self._admissible(sent, spec) for sent in messages):
             fail(f"5: {identity} was counted though it was sent too late or too early")
         if identity not in self.stored:
-            self._counted.setdefault(identity[1:], []).append((record.n, record.amount))
+            contents = self.book.on_counted(spec, record, messages)
+            self._counted.setdefault(identity[1:], []).extend(contents)
             self.truth.on_counted(self._world.now, spec.window, record.key, record.n, record.amount)
         if self.stored.setdefault(identity, record.shard) != record.shard:
             fail(f"5: {identity} was on shard {self.stored[identity]}, now {record.shard}")
@@ -233,7 +225,13 @@ class Oracle:
 
     def on_dead(self, letter: DeadLetter) -> None:
         """Take note of a message in the dead-letter queue."""
+        sent = self.sent[letter.message.id]
         self.dead.setdefault(letter.message.id, []).append(letter)
+        if sent.bad:
+            return
+        if letter.reason is Reason.WINDOW_SEALED and self.identity_of(sent)[0] not in self.sealed:
+            self._world.fail(f"2: {sent} was rejected, and its window is not sealed")
+        self.book.check_letter(sent, letter)
 
     def on_died(self, message_ids: Sequence[str]) -> None:
         """Take note of a batch whose writer did not answer, or could not take back its note."""
@@ -244,7 +242,7 @@ class Oracle:
         if message_id in self.dead:
             return
         sent = self.sent[message_id]
-        if sent.bad or self.identity_of(sent) not in self.stored:
+        if sent.bad or not self.book.counts_as(sent):
             self._world.fail(f"2: message {message_id} {sent} was acknowledged and is nowhere")
 
     def on_total(self, total: Total) -> None:
@@ -345,6 +343,8 @@ class Oracle:
         for total in totals.listed():
             if self.totals.get((total.window, total.key)) != total:
                 self._world.fail(f"4: {total} is not what was sealed")
+        if isinstance(store, MemoryStore):
+            self.book.check_items(store.identity_items)
         for sent in self.sent.values():
             self._judge(sent, found, catalog, waits=sent.message_id in waiting)
         return found
@@ -353,7 +353,8 @@ class Oracle:
         letters = self.dead.get(sent.message_id, [])
         stored = None if sent.bad else found.records.get(self.identity_of(sent))
         counted = stored == (sent.n, sent.amount)
-        if not counted and not letters and not waits:
+        elsewhere = not sent.bad and self.book.has_counted(sent)
+        if not (counted or elsewhere or letters or waits):
             self._world.fail(f"2: {sent} is neither counted nor a dead letter")
         for letter in letters:
             if not self._deserved(sent, letter, catalog, counted=counted):
@@ -392,7 +393,6 @@ class Oracle:
                 claim = catalog.claims([home := self._home_of(sent)]).get(home)
                 return bool(sent.target) and claim is not None and claim.target != sent.target
             case Reason.ID_CONFLICT:
-                rivals = self._messages_of(self.identity_of(sent))
-                return any(rival.amount != sent.amount for rival in rivals)
+                return any(each != self.content_of(sent) for each in self._rivals(sent))
             case reason:
                 return reason is sent.bad

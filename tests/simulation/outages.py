@@ -15,6 +15,7 @@ from tallyroll.reasons import Reason
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.alarms import Raised, raised
 from tests.simulation.gauges import gauge_queues
+from tests.simulation.identity_rules import DAY_SECONDS
 from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.paced import Leases
 from tests.simulation.pipeline import System, functions_of
@@ -105,7 +106,7 @@ class Quiet(System):
         self._bad = outage.bad if outage else 0.0
         self._flood = outage.flood if outage else 1.0
         self.oracle = type(self.oracle)(
-            self.world, self.base.window_seconds * 1000, with_fuse=False
+            self.world, self.base.window_seconds * 1000, DAY_SECONDS, with_fuse=False
         )
         self.oracle.deployed.append(self.settings)
         self.began = self.world.now + HEALTHY_MS

@@ -19,17 +19,15 @@ from functions.dropper import handler as dropper_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
 from tallyroll import limits
-from tallyroll.archive import native_export
 from tallyroll.errors import Absent, Archived
-from tallyroll.lifecycle import sealing
-from tallyroll.operations import dead_letter_scan
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
-from tests.harness import native_exports
 from tests.simulation.deaths import deaths, overlapping
+from tests.simulation.echoes import Echoes
 from tests.simulation.gauges import Gauges, Publisher
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
+from tests.simulation.identity_rules import shorten_days
 from tests.simulation.lasting_faults import LastingFault, LastingFaults
 from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
@@ -53,6 +51,7 @@ from tests.simulation.plans import (
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
 from tests.simulation.sandboxes import Invocation, Platform, sqs_record
+from tests.simulation.small import SMALL
 from tests.simulation.sqs_rules import Rules, rules
 from tests.simulation.watched import (
     SimBucket,
@@ -69,15 +68,8 @@ from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, Wor
 
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
-VISIBILITY_SECONDS_MAX = 20  # of a handed-back message: under the visibility timeout, as on AWS
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
-HIDDEN_SECONDS = 30  # so that redrives overtake one another
-BATCH_LETTERS = 3  # so that several workers of a redrive find some
 SHARD_COST_MAX = 3  # so little traffic makes a key hot
-STRIPES_HELD = 24  # so that a window is sealed in several pages
-STRIPES_PER_SLICE = 10  # and slices
-SEALED_FOR_MS = 3_000  # a native export's moment is so long after sealing,
-LATEST_BEHIND_MS = 10_000  # and can be exported so much later
 FUNCTIONS: dict[str, Any] = {
     "writer": writer_function,
     "roller": roller_function,
@@ -102,16 +94,17 @@ class System:
         if self.plan.gentle:
             self.weather = gentled(self.weather)
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
-        window_ms = self.base.window_seconds * 1000
-        self.oracle = Oracle(self.world, window_ms, with_fuse=self.plan.with_fuse)
+        window_ms, rule = self.base.window_seconds * 1000, self.plan.identities
+        self.day_seconds = max(rule.day_seconds, self.weather.clock_ms // 1000 + 1)
+        self.oracle = Oracle(self.world, window_ms, self.day_seconds, with_fuse=self.plan.with_fuse)
         self.lasting_faults, self.gauges, self.marks = LastingFaults(self.world), Gauges(), Marks()
         self.lasting_faults.all += self.ill(seed)
         self.leases = Leases(self.world, self.plan.write_rate)
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
-        self.settings = replace(
-            self.base, exporter=self.plan.exporter, write_rate=self.plan.write_rate
-        )
+        ruled = {"exporter": self.plan.exporter, "write_rate": self.plan.write_rate, **rule.first()}
+        self.settings = replace(self.base, **ruled)
+        self.echoes = Echoes(self)
         self.store = SimStore(self)
         self.metered: Any = self.store  # what has the store's metering
         self.totals = SimTotals(self)
@@ -172,6 +165,8 @@ class System:
             if taking_part:
                 world.spawn(name, body, life)
         world.spawn("historian", self.historian.live, life)
+        if plan.identities.remembers:  # after all others, whose chance it must not shift
+            world.spawn("echoes", self.echoes.live, life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")
@@ -256,6 +251,7 @@ class System:
         if not self.world.roll(LETTER):  # left out to shrink a trace
             self.world.random.getrandbits(128)  # the id, so that the producer's next letters stay
             return
+        self.echoes.on_send(letter)
         message_id = self.queue.send(letter.body, delay_ms)
         self.oracle.on_send(replace(letter.sent, message_id=message_id, sent=self.world.now))
 
@@ -353,16 +349,12 @@ def handlers_of(system: System) -> Iterator[None]:
     """The same, with limits as small as the settings of a short simulation."""
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
         watch(system, patch)
-        patch.setattr(limits, "VISIBILITY_SECONDS_MAX", VISIBILITY_SECONDS_MAX)
         patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
-        patch.setattr(dead_letter_scan, "HIDDEN_SECONDS", HIDDEN_SECONDS)
-        patch.setattr(dead_letter_scan, "BATCH_LETTERS", BATCH_LETTERS)
-        patch.setattr(native_export, "SEALED_FOR_MS", SEALED_FOR_MS)
-        patch.setattr(native_exports, "LATEST_BEHIND_MS", LATEST_BEHIND_MS)
-        patch.setattr(sealing, "STRIPES_HELD", STRIPES_HELD)
-        patch.setattr(sealing, "STRIPES_PER_SLICE", STRIPES_PER_SLICE)
+        for module, name, number in SMALL:
+            patch.setattr(module, name, number)
         metering = replace(system.metered.metering_of(""), shard_cost_max=SHARD_COST_MAX)
         patch.setattr(system.metered, "metering_of", staticmethod(lambda _: metering))
+        shorten_days(patch, system.plan.identities, system.day_seconds)
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)
             patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)

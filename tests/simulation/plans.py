@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tallyroll.model.formats.payloads import PayloadLayout
 from tallyroll.settings import NATIVE, SCAN, Settings
+from tests.simulation.identity_rules import IdentityPlan, identity_plan
 from tests.simulation.weather import CALM, Weather
 
 START_MS = 1_796_083_080_000  # 2026-11-30T23:58:00Z: a day and a month end soon
@@ -49,6 +50,7 @@ class Plan:
     the last of them) of which events are sent; the operator opens some. In a `gentle` seed nothing
     else goes wrong, so that no message may be rejected for a window that closed too early.
     `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
+    `identities` is the rule by which ids count once.
     """
 
     with_fuse: bool
@@ -65,12 +67,16 @@ class Plan:
     gentle: bool
     redrives: bool = False
     write_rate: int = 0
+    identities: IdentityPlan = field(default_factory=IdentityPlan)
 
 
 def plan_of(seed: int) -> Plan:
     """The plan of a seed. Its parts have chances of their own, so that each can be changed."""
+    plan = planned(Random(f"{seed} plan"))
+    rule = identity_plan(Random(f"{seed} identity"), FAULTS_MS, gentle=plan.gentle)
     return replace(
-        planned(Random(f"{seed} plan")),
+        plan,
+        identities=rule,
         redrives=redrives(Random(f"{seed} redrive")),
         write_rate=write_rate(Random(f"{seed} rate")),
     )

@@ -11,6 +11,7 @@ from tests.simulation import (
     planted_deaths,
     planted_ends,
     planted_forever,
+    planted_identities,
     planted_rates,
     planted_reads,
     planted_redrives,
@@ -40,6 +41,11 @@ DROWSY: Mapping[str, object] = {
     "belated": 0.2,
 }
 MISREAD = {"misread": 1.0}
+UNASKED = {"misread": 1.0, "hasty": 1.0}
+SWIFT = {
+    **UNASKED,
+    **dict.fromkeys(("mangled", "laggard", "crash", "stall", "refused", "unanswered"), 0.0),
+}
 LATE_CLOSERS = {"misread": 1.0, "slow_verb": "stripes", "slow_ms": 9_000}
 SLEEPERS = {
     "stall": 0.02,
@@ -100,7 +106,7 @@ PLANTED = (
     Planted(planted_ends.stragglers_forgotten, 13),
     Planted(planted_ends.made_by_an_old_calendar, 12, SLOW_ROLLERS),
     Planted(planted_ends.dropped_without_proof, 1),
-    Planted(planted_ends.dropped_by_the_state_alone, 114),
+    Planted(planted_ends.dropped_by_the_state_alone, 112),
     Planted(planted_ends.proven_by_the_exports_status, 6, SPOILED),
     Planted(planted_ends.proven_by_checksums, 19, SPOILED),
     Planted(planted_ends.payloads_not_exported, 1),
@@ -116,10 +122,19 @@ PLANTED = (
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 1),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
     Planted(planted_reads.windows_read_before_the_periods_state, 54, SLOW_PERIODS),
-    Planted(planted_redrives.sent_before_it_is_claimed, 28),
-    Planted(planted_redrives.redriven_without_a_ledger, 2),
+    Planted(planted_redrives.sent_before_it_is_claimed, 21),
+    Planted(planted_redrives.redriven_without_a_ledger, 6),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 6, BELATED),
     Planted(planted_redrives.claim_moved_past_another_content, 6),
+    Planted(planted_identities.identity_put_after_the_transaction, 0),
+    Planted(planted_identities.identity_put_without_condition, 0),
+    Planted(planted_identities.identity_put_over_one_whose_days_are_over, 0),
+    Planted(planted_identities.identity_forgotten_while_copies_come, 0),
+    Planted(planted_identities.identities_read_eventually, 1, OLD),
+    Planted(planted_identities.identities_missing_taken_for_none, 0),
+    Planted(planted_identities.rejected_before_its_identity_is_read, 0),
+    Planted(planted_identities.absent_identity_taken_as_proof, 41, SWIFT),
+    Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 2, UNASKED),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
     Planted(planted_stale.record_read_eventually, 21, OLD),
@@ -133,8 +148,8 @@ PLANTED = (
     Planted(planted_stale.totals_of_a_key_read_eventually, 7),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
-    Planted(planted_stale.settled_since_closing, 2, HASTY_AND_SLOW),
+    Planted(planted_stale.settled_since_closing, 290, HASTY_AND_SLOW),
     Planted(planted_deaths.writers_taken_to_live, 4),
-    Planted(planted_deaths.failures_forgotten, 4),
+    Planted(planted_deaths.failures_forgotten, 262),
     Planted(planted_deaths.done_before_it_is_done, 4),
 )

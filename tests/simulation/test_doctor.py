@@ -53,13 +53,12 @@ def test_after_a_life_under_faults_the_doctor_finds_all_invariants_whole(seed: i
 
 def _case(system: System) -> Checkup:
     effects = SimEffects(system.world)
-    declared = declare(system.settings)
     return Checkup(
         settings=system.settings,
         catalog=system.catalog,
         store=system.store,
         totals=system.totals,
-        tables=MemoryListing(system.store, (declared.catalog, declared.totals)),
+        tables=MemoryListing(system.store, declare(system.settings).permanent),
         queue=system.queue,
         dead_letters=LetterQueue(system.queue, effects),
         bucket=system.bucket,

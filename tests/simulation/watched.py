@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,9 @@ from tallyroll.adapters.memory import (
     MemoryTotals,
 )
 from tallyroll.adapters.memory.queue import Held
+from tallyroll.errors import Missing, Throttled
 from tallyroll.model.dead_letters import ReceivedLetter
+from tallyroll.model.ids import IdentityItem
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.periods import PeriodState, period_of, periods_at
 from tallyroll.model.records import Increment, Record
@@ -26,10 +28,19 @@ from tallyroll.model.totals import Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.ports.rate import Turn
-from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
+from tallyroll.ports.store import (
+    LIMIT_OF_IDENTITIES,
+    Answer,
+    Element,
+    Outcome,
+    TableFacts,
+    TableStatus,
+    Verdict,
+)
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
+from tests.simulation.identity_rules import THROTTLED, is_deleted
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue
 from tests.simulation.stale import TOTALS_READS, TOTALS_STATE, CatalogLens, PastLens, StoreLens
@@ -52,11 +63,14 @@ class SimStore(MemoryStore):
             new_items=partial(WeighedItems, lambda: system.world.now),
         )
         self._system = system
+        self._identity_lens = PastLens(system.world, ("identity_items",), ("identities",))
         self._lens = StoreLens(system.world, shown_in_part_ms(system.weather.clock_ms))
         self.shut_at: dict[str, int] = {}
 
     def seen(self, verb: str) -> MemoryStore:
         """The store as a read by this verb may see it now."""
+        if verb == "identities":
+            return self._identity_lens.seen(self, verb)
         return self._lens.seen(self, verb)
 
     def known_at(self, table: str, at: float) -> TableFacts | None:
@@ -84,6 +98,11 @@ class SimStore(MemoryStore):
     ) -> Outcome:
         """A commit, answered once queries see the whole of it."""
         world = self._system.world
+        if any(record.identities for record in records):
+            self._identity_lens.seen(self, "commit")
+            self._forget()
+            if how := self._away():
+                return _unanswered(how, records, increments)
         first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
         outcome = super().commit(spec, records, increments)
         if outcome.verdict is not Verdict.GATE_MISSING:
@@ -94,6 +113,33 @@ class SimStore(MemoryStore):
                 self._system.historian.on_commit(spec, records, shown_at)
                 world.pause(shown_at - world.now)
         return outcome
+
+    def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
+        self._forget()
+        how = self._away()
+        if how == THROTTLED:
+            raise Throttled("identities: throttled", "ThrottlingException")
+        if how:
+            raise Missing("identities: no such table", "ResourceNotFoundException")
+        return super().identities(names)
+
+    def _away(self) -> str:
+        """How the table of identities does not answer now; "" if it does."""
+        world = self._system.world
+        how = self._system.plan.identities.away(world.now - world.start)
+        if how:
+            world.note(f"identities are {how}")
+        return how
+
+    def _forget(self) -> None:
+        """Delete the identities that DynamoDB has deleted by now."""
+        world, day_seconds = self._system.world, self._system.day_seconds
+        if not self._system.plan.identities.forgets:
+            return
+        for name, item in [*self.identity_items.items()]:
+            if is_deleted(world.seed, name, item, world.now, day_seconds):
+                world.note("an identity is deleted")
+                del self.identity_items[name]
 
     def record(self, spec: Spec, key: str, record_id: str) -> Record | None:
         self._lens.reveal(spec.table, [key])
@@ -123,6 +169,17 @@ class SimStore(MemoryStore):
         super().open_gate(spec, number)
         if before:
             self._system.oracle.on_gate(spec, before, self.items(spec.table))
+
+
+def _unanswered(how: str, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
+    """What becomes of a commit while the table of identities is away: as the DynamoDB adapter says
+    it, a missing table is like a missing gate.
+    """
+    if how != THROTTLED:
+        return Outcome(Verdict.GATE_MISSING, detail="identities: no such table")
+    fine, slow = Element(Answer.FINE), Element(Answer.THROTTLED, limit=LIMIT_OF_IDENTITIES)
+    answers = tuple(slow if record.identities else fine for record in records)
+    return Outcome(Verdict.CANCELLED, answers, (fine,) * len(increments))
 
 
 class SimCatalog(MemoryCatalog):
@@ -158,14 +215,14 @@ class SimCatalog(MemoryCatalog):
         before = self.calendar()
         stands = super().found(calendar)
         if before is None:
-            self._system.oracle.on_founded(stands.grid.lengths)
+            self._system.oracle.spans.on_founded(stands.grid.lengths)
         return stands
 
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         changed = super().extend(read, extended, live)
         if changed:
             self._system.world.note(f"windows are {extended.grid.lengths}")
-            self._system.oracle.on_length(*extended.grid.lengths[-1])
+            self._system.oracle.spans.on_length(*extended.grid.lengths[-1])
         return changed
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
@@ -176,7 +233,7 @@ class SimCatalog(MemoryCatalog):
         }
         created = super().create(window, calendar)
         if created:
-            self._system.oracle.on_created(window)
+            self._system.oracle.spans.on_created(window)
             shown_at = self._lens.take_apart(window.id, before)
             if shown_at > world.now:
                 world.pause(shown_at - world.now)
@@ -305,6 +362,8 @@ class SimQueue(StrictQueue):
         message = super().deliver(held)
         if message is None:
             self._system.oracle.on_dead(self.dead_letters[-1])
+        else:
+            self._system.oracle.book.on_delivered(message)
         return message
 
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:

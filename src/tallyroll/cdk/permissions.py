@@ -32,11 +32,11 @@ _IN_TRANSACTION = {
 
 
 def of_writer(
-    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue
+    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, retracts: bool
 ) -> Sequence[iam.PolicyStatement]:
     """Commit to window tables, put and read identities, read the catalog, record stragglers and hot
     keys there, write and read writers' notes, receive messages (Lambda does, with the writer's
-    role), delay and reject them.
+    role), delay and reject them; correct totals, where events may be taken back.
     """
     return [
         # ConditionCheckItem exists in transactions only, and the Service Authorization Reference
@@ -57,6 +57,7 @@ def of_writer(
         *_marks(storage),
         *_identities(storage, "BatchGetItem"),
         *_identities(storage, "PutItem", conditions=_IN_TRANSACTION),  # with its record alone
+        *_corrections(storage, "PutItem", "UpdateItem", retracts=retracts),
         _allow(
             queue.queue_arn,
             "sqs:ChangeMessageVisibility",
@@ -120,8 +121,7 @@ def of_roller(
             "UpdateItem",
         ),
         _notes(storage, "DeleteItem"),  # old ones
-        # Listings for roll-ups, and sums of what was retracted.
-        _tables(storage.totals.table_arn, "PutItem", "Query", "UpdateItem"),
+        _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *key_permissions.in_use([storage.key], []),
@@ -130,7 +130,7 @@ def of_roller(
     ]
 
 
-def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]:
+def of_cleanup(storage: Storage, pipeline: str, *, retracts: bool) -> Sequence[iam.PolicyStatement]:
     """Scan window tables or have DynamoDB export them, write and read archives, and tag proven
     tables, but never delete one.
     """
@@ -149,7 +149,9 @@ def of_cleanup(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _deny(storage.window_tables_arn, "DeleteTable"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
-        _tables(storage.totals.table_arn, "BatchGetItem", "UpdateItem"),  # what was retracted
+        _tables(storage.totals.table_arn, "BatchGetItem"),
+        # What was retracted, of a window that a release without retraction sealed.
+        *_corrections(storage, "PutItem", retracts=retracts),
         _allow(
             archives(storage, pipeline),
             "s3:AbortMultipartUpload",
@@ -316,6 +318,13 @@ def _identities(
     if storage.identities is None:
         return []
     return [_tables(storage.identities.table_arn, *operations, conditions=conditions)]
+
+
+def _corrections(storage: Storage, *operations: str, retracts: bool) -> list[iam.PolicyStatement]:
+    """Allow to write corrections and their sums together, where events may be taken back."""
+    if not retracts:
+        return []
+    return [_tables(storage.totals.table_arn, *operations, conditions=_IN_TRANSACTION)]
 
 
 def _deny(

@@ -43,7 +43,7 @@ class Schedules(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.roller = _roller(self, settings, defaults, storage, queues)
-        self.cleanup = _cleanup(self, settings.name, defaults, storage)
+        self.cleanup = _cleanup(self, settings, defaults, storage)
         self.dropper = _dropper(self, settings.name, defaults, storage)
         self.role = iam.Role(
             self,
@@ -135,8 +135,9 @@ def _roller(
 
 
 def _cleanup(
-    scope: Construct, pipeline: str, defaults: FunctionDefaults, storage: Storage
+    scope: Construct, settings: Settings, defaults: FunctionDefaults, storage: Storage
 ) -> PipelineFunction:
+    pipeline = settings.name
     made = PipelineFunction(
         scope,
         "Cleanup",
@@ -144,7 +145,7 @@ def _cleanup(
         package="cleanup",
         memory_mb=FULL_CPU_MB,
         timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
-        statements=permissions.of_cleanup(storage, pipeline),
+        statements=permissions.of_cleanup(storage, pipeline, retracts=settings.retracts),
     )
     acknowledge(
         made.role,

@@ -48,6 +48,7 @@ _COMMANDS = {
     "event": ("reads:event", "read one event"),
     "events": ("reads:events", "list a key's events"),
     "top": ("reads:top", "list the largest keys"),
+    "retract": ("retract:retract", "take an event back"),
     "windows": ("windows:app", "see windows, open past ones"),
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),

@@ -170,7 +170,16 @@ def _show_summary(validation: Validation, screen: Screen) -> None:
 
 
 def schema(
-    name: Literal["event", "packet", "compressed", "referring", "message", "rejection", "problem"],
+    name: Literal[
+        "event",
+        "packet",
+        "compressed",
+        "referring",
+        "message",
+        "retraction",
+        "rejection",
+        "problem",
+    ],
     /,
 ) -> None:
     """Print a JSON Schema (draft 2020-12) of the message contract.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -12,12 +13,13 @@ from cyclopts import Parameter
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
 from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
+from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.http import required_id, required_key
-from tallyroll.reads.jsonable import found_json, top_json
+from tallyroll.reads.jsonable import found_json, retracted_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
 from tallyroll.reads.top import Top
 
@@ -133,7 +135,8 @@ def events(
 
     They come in the order of their ids (by code point), packets unpacked. With
     --json each is a line as `tallyroll send` takes it and `tallyroll archive read`
-    gives it. If there are more, a message tells the cursor that goes on.
+    gives it; one that was retracted has `retracted`, with who and why. If there are
+    more, a message tells the cursor that goes on.
 
     For example:
       tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
@@ -150,7 +153,7 @@ def events(
         page = reader.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
         found = [one for what in page.found for one in _apart(what)]
         if screen.json:
-            sys.stdout.writelines(f"{event_line(key, one)}\n" for one in found)
+            sys.stdout.writelines(f"{_line(key, one)}\n" for one in found)
         else:
             listed += found
         left -= len(found)
@@ -227,11 +230,30 @@ def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
     return what.events if isinstance(what, StoredPacket) else (what,)
 
 
+def _line(key: str, one: StoredEvent) -> str:
+    line = event_line(key, one)
+    if one.retracted is None:
+        return line
+    # At the end of the text as it stands: its value may have more digits than a double holds.
+    return f'{line[:-1]},"retracted":{json.dumps(retracted_json(one.retracted))}}}'
+
+
 def _show_events(found: Iterable[StoredEvent], screen: Screen) -> None:
+    heads = ("id", "time", "value", "retracted by", "payload")
     screen.table(
-        ("id", "time", "value", "payload"),
-        [(one.id, iso(one.ts), format_amount(one.amount), excerpt(_payload(one))) for one in found],
+        heads,
+        [(*_columns(one), _retracted(one.retracted), excerpt(_payload(one))) for one in found],
     )
+
+
+def _columns(one: StoredEvent) -> tuple[Cell, ...]:
+    return one.id, iso(one.ts), format_amount(one.amount)
+
+
+def _retracted(note: RetractionNote | None) -> str:
+    if note is None:
+        return ""
+    return (note.by or "somebody") + (f": {note.why}" if note.why else "")
 
 
 def _payload(one: StoredEvent) -> str:

@@ -146,6 +146,23 @@ class Pacer:
             done.add(part)
         return done
 
+    def admitted(self, effects: Effects, cost: float, deadline: int) -> Fate | None:
+        """Wait until there is room for one more transaction, of this cost; None, or its fate if it
+        is handed back.
+        """
+        turn = lease_turn(cost, self.rate, effects.now(), deadline)
+        try:
+            start = self.catalog.take_turn(turn)
+        except StoreError as error:
+            return handed_back(f"no write rate: {error}")
+        if start > turn.latest:
+            back = return_turn(cost, self.rate, effects.now(), start)
+            with suppress(StoreError):  # as above
+                start = self.catalog.take_turn(back)
+            return handed_back(_DETAIL, due=start // _MS)
+        effects.sleep(max(0, -(-start // _MS) - effects.now()))
+        return None
+
 
 def _cost(commit: Commit, store: Store) -> float:
     metering = store.metering_of(commit.spec.table)

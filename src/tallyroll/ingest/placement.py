@@ -41,7 +41,6 @@ from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
-from tallyroll.settings.common import RETRACTION_OFF
 
 _NO_CALENDAR = "the pipeline has no calendar yet: has the roller run?"
 T = TypeVar("T")
@@ -226,7 +225,7 @@ class Placer:
         self, case: BatchMessage, given: list[Any], calendar: Calendar | None
     ) -> BatchMessage:
         """The case with its retraction, and the window in which its event happened."""
-        if self.settings.retraction == RETRACTION_OFF:
+        if not self.settings.retracts:
             raise Rejected(Reason.RETRACTION_OFF, "the setting `retraction` is off: nobody may")
         retraction = parse_retraction(given)
         if calendar is None:

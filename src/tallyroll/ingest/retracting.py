@@ -5,93 +5,75 @@ The event is in the window of its redrive's claim, else in its own. A record the
 only if its time lies in the event's own window: in the window of a claim another event may have the
 id. So neither a claim nor an id that was used again leads to a wrong event.
 
-While the window is open, one transaction puts the tombstone and lowers the tally. A retraction that
-does not find its event waits for it, without keeping any window open, until the window is sealed or
-no copy of the event should come any more.
+While the window is open, one transaction puts the tombstone and lowers the tally. Once it is
+sealed, its totals are corrected; once it is dropped, too, if an operator has proven the event in
+the archive. A retraction that does not find its event waits for it, without keeping any window
+open, until the window is sealed or no copy of the event should come any more.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from tallyroll.errors import Missing, Rejected, StoreError
+from tallyroll.ingest.correcting import corrected, correction_of, correction_proven
 from tallyroll.ingest.cost import WriteCost
 from tallyroll.ingest.fates import Disposition, Fate, handed_back, rejected
+from tallyroll.ingest.locating import Located, Locator
 from tallyroll.ingest.placement import BatchMessage
+from tallyroll.ingest.tombstone_runs import LATE, Admit, Found, Place, run
 from tallyroll.ingest.tombstones import TombstoneMaker, nothing
-from tallyroll.model.ids import Identity
-from tallyroll.model.retractions import (
-    Authorization,
-    Retraction,
-    Tombstone,
-    TombstoneName,
-    decrements_of,
-)
+from tallyroll.model.records import Record, RecordName
+from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.windows import Span, WindowId
-from tallyroll.ports.backoff import COMMIT_CONFLICT
-from tallyroll.ports.catalog import Catalog, Claim
+from tallyroll.model.totals import Correction
+from tallyroll.model.windows import WindowId
+from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Metering, Outcome, Store, Verdict
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
-from tallyroll.settings.common import RETRACTION_OPERATOR
 
 RECEIVES_MIN = 3  # before an absent event is given up: the first may come before the event
 _DROPPED = (Status.DROPPING, Status.DROPPED)
-_LATE = handed_back("no time left to retract it")
+_Step = Found | Correction | Fate
+"""What is to be done for a retraction: tombstones, a correction, or nothing more."""
+
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """A message's retraction of an event that happened in the window `home`, and the window in
-    which the event counts, if at all; its spec, if it is made.
-    """
+class _WindowRead:
+    """What is read of a window's events: tombstones only if its `state` was sealed before."""
 
-    case: BatchMessage
-    retraction: Retraction
-    home: Span
-    window: WindowId
-    spec: Spec | None = None
-
-    @property
-    def identities(self) -> list[Identity]:
-        """The event's identities, by which it may be claimed for another window."""
-        return [(self.home.id, key, self.retraction.id) for key in self.retraction.keys]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An event that was found: its tombstones, one for each of its keys, ascending."""
-
-    spec: Spec
-    tombstones: tuple[Tombstone, ...]
-
-    @property
-    def place(self) -> tuple[WindowId, TombstoneName]:
-        """What no other event has."""
-        return self.spec.window, self.tombstones[0].name
+    state: Window | None
+    tombstones: Mapping[TombstoneName, Tombstone] = field(default_factory=dict)
+    records: Mapping[RecordName, Record] = field(default_factory=dict)
+    is_missing: bool = False
 
 
 @dataclass(eq=False)
 class Retracting:
-    """Carries out the retractions of batches; one per writer."""
+    """Carries out the retractions of batches; one per writer. `admit` waits for the write rate."""
 
     settings: Settings
     store: Store
     catalog: Catalog
     cached: CachedCatalog
+    totals: Totals
     effects: Effects
+    admit: Admit | None = None
 
     def __post_init__(self) -> None:
+        self._locator = Locator(self.settings, self.catalog, self.cached)
         self._maker = TombstoneMaker(self.store, self.effects)
 
     def settle(
@@ -109,148 +91,156 @@ class Retracting:
 
     def _fates(self, cases: Sequence[BatchMessage], deadline: int, cost: WriteCost) -> list[Fate]:
         try:
-            located = self._located(cases)
+            located = self._locator.located(cases)
         except StoreError as error:
             return [handed_back(str(error))] * len(cases)
-        fates: dict[int, Fate] = {}
-        looks: dict[int, Callable[[], Found | Fate]] = {}
+        steps: dict[int, _Step] = {}
+        sought: dict[int, Located] = {}
         for number, each in enumerate(located):
             if isinstance(each, Located):
-                looks[number] = _guarded(partial(self._look, each, deadline), each.case)
+                sought[number] = each
             else:
-                fates[number] = each
-        found: dict[int, Found] = {}
-        for number, result in self._together(looks).items():
-            if isinstance(result, Found):
-                found[number] = result
-            else:
-                fates[number] = result
-        # Messages of one event are one transaction: of two, one would only exclude the other.
-        firsts: dict[tuple[WindowId, TombstoneName], int] = {}
-        keepers = {number: firsts.setdefault(each.place, number) for number, each in found.items()}
-        costs = {number: WriteCost() for number in firsts.values()}
-        jobs: dict[int, Callable[[], Fate]] = {}
-        for number, spent in costs.items():
-            each = located[number]
-            assert isinstance(each, Located)
-            step = partial(self._retract, each, found[number], deadline, spent)
-            jobs[number] = _guarded(step, each.case)
-        done = self._together(jobs)
-        for spent in costs.values():
-            cost += spent
-        for number, keeper in keepers.items():
-            fates[number] = _shared(done[keeper], kept=keeper == number)
+                steps[number] = each
+        reads = self._reads(sought, deadline)
+        steps |= self._each(sought, lambda each: self._look(each, reads[each.window]))
+        found = {number: step for number, step in steps.items() if isinstance(step, Found)}
+        steps |= self._taken(sought, found, deadline, cost)
+        made = {number: step for number, step in steps.items() if isinstance(step, Correction)}
+        fates = {number: step for number, step in steps.items() if isinstance(step, Fate)}
+        fates |= self._corrected(made, deadline, cost)
         return [fates[number] for number in range(len(cases))]
 
-    def _together(self, jobs: Mapping[int, Callable[[], T]]) -> dict[int, T]:
-        done = self.effects.together([*jobs.values()], self.settings.transactions_at_once)
-        return dict(zip(jobs, done, strict=True))
+    def _each(
+        self, some: Mapping[int, Located], step: Callable[[Located], T]
+    ) -> dict[int, T | Fate]:
+        """What a step makes of each, concurrently."""
+        jobs = [_guarded(partial(step, each), each.case) for each in some.values()]
+        done = self.effects.together(jobs, self.settings.transactions_at_once)
+        return dict(zip(some, done, strict=True))
 
-    # --- where an event is
+    def _taken(
+        self,
+        sought: Mapping[int, Located],
+        found: Mapping[int, Found],
+        deadline: int,
+        cost: WriteCost,
+    ) -> dict[int, Correction | Fate]:
+        """What becomes of the retractions of these events: those of one event are one."""
+        firsts: dict[Place, int] = {}
+        keepers = {number: firsts.setdefault(each.place, number) for number, each in found.items()}
+        events = [found[number] for number in firsts.values()]
+        at_once = self.settings.transactions_at_once
+        done = run(self.store, events, self.effects, deadline, at_once, self.admit)
+        cost += done.cost
+        fates = {number: done.fates[each.place] for number, each in found.items()}
+        shut_out = {
+            number: sought[number]
+            for number, fate in fates.items()
+            if keepers[number] == number and fate.kind is Disposition.SHUT_OUT
+        }
+        behind = self._each(shut_out, self._behind)
+        return {
+            number: behind[keeper]
+            if keeper in behind
+            else _shared(fates[number], kept=keeper == number)
+            for number, keeper in keepers.items()
+        }
 
-    def _located(self, cases: Sequence[BatchMessage]) -> list[Located | Fate]:
-        """Where to look for the events; or why a retraction is refused. Authorizations and claims
-        are read anew each time.
+    def _corrected(
+        self, made: Mapping[int, Correction], deadline: int, cost: WriteCost
+    ) -> dict[int, Fate]:
+        given = list(made.values())
+        fates, spent = corrected(self.totals, given, deadline, self.effects, self.admit)
+        cost += spent
+        return dict(zip(made, fates, strict=True))
+
+    def _reads(
+        self, sought: Mapping[int, Located], deadline: int
+    ) -> dict[WindowId, _WindowRead | Fate]:
+        """What is read at once of each window's events; or the fate of all its retractions."""
+        groups: dict[WindowId, list[Located]] = {}
+        for each in sought.values():
+            groups.setdefault(each.window, []).append(each)
+        jobs = [partial(self._first_read, group, deadline) for group in groups.values()]
+        done = self.effects.together(jobs, self.settings.transactions_at_once)
+        return dict(zip(groups, done, strict=True))
+
+    def _first_read(self, group: Sequence[Located], deadline: int) -> _WindowRead | Fate:
+        """Of a window that should be closed, its state is read first, so that nothing is tried in
+        vain.
         """
-        given = self._authorized([_given(case) for case in cases])
-        asked = [each for each in given if isinstance(each, Located)]
-        identities = dict.fromkeys(one for each in asked for one in each.identities)
-        claims = self.catalog.claims([*identities])
-        windows = {each.case.message.id: _claimed(each, claims) for each in asked}
-        specs = self.cached.specs([*dict.fromkeys(windows.values())])
-        return [
-            replace(each, window=window, spec=specs.get(window))
-            if isinstance(each, Located) and (window := windows[each.case.message.id])
-            else each
-            for each in given
-        ]
+        now, spec, state = self.effects.now(), group[0].spec, None
+        if now >= deadline:
+            return LATE
+        try:
+            if spec and now > spec.accept_until:
+                state = self.catalog.window(spec.window)
+            return self._read(group, state)
+        except StoreError as error:
+            return handed_back(str(error))
 
-    def _authorized(self, given: Sequence[Located]) -> Sequence[Located | Fate]:
-        """The retractions as their authorizations say them, where only operators may retract."""
-        if self.settings.retraction != RETRACTION_OPERATOR:
-            return given
-        targets = [
-            (each.home.id, each.retraction.key, each.retraction.id, each.retraction.index)
-            for each in given
-        ]
-        known = self.catalog.authorizations([*dict.fromkeys(targets)])
-        refused = rejected(
-            Reason.RETRACTION_NOT_AUTHORIZED, "no operator has authorized it: `tallyroll retract`"
-        )
-        return [
-            replace(each, retraction=_ordered(each.retraction, found))
-            if (found := known.get(target))
-            else refused
-            for each, target in zip(given, targets, strict=True)
-        ]
+    def _read(self, group: Sequence[Located], state: Window | None) -> _WindowRead:
+        """Read the records of a window's events, and before them, in a request of their own, the
+        tombstones, if its state is sealed: so they are final. If the table is dropped and made
+        again between the two, the records are missing, too.
+        """
+        spec = group[0].spec
+        if spec is None or (state and state.status in _DROPPED):
+            return _WindowRead(state)
+        asked = [each.retraction for each in group]
+        try:
+            stones: Mapping[TombstoneName, Tombstone] = {}
+            if state and state.status.sealed:
+                stones = self.store.tombstones(spec, [each.name for each in asked])
+            records = self.store.lookup(spec, [(each.key, each.id) for each in asked])
+        except Missing:
+            return _WindowRead(state, is_missing=True)
+        return _WindowRead(state, stones, records)
 
-    def _look(self, located: Located, deadline: int) -> Found | Fate:
+    def _look(self, located: Located, read: _WindowRead | Fate) -> _Step:
         """What is found of an event while its window is open; else what becomes of the message."""
-        if self.effects.now() >= deadline:
-            return _LATE
+        if isinstance(read, Fate):
+            return read
         if located.spec is None:
             return self._unmade(located)
-        try:
-            found = self._found(located, located.spec)
-        except Missing:
-            found = None
+        if read.state and read.state.status.sealed:
+            return self._behind_seal(located, read.state, read)
+        found = self._found(located, located.spec, read)
         return found or self._behind(located, is_absent=True)
 
-    def _found(self, located: Located, spec: Spec) -> Found | None:
+    def _found(self, located: Located, spec: Spec, read: _WindowRead) -> Found | None:
         """An event that is stored. Raises Rejected for what cannot be retracted, and Missing
         without a table.
         """
-        tombstones = self._maker.of(spec, located.retraction, located.home)
+        retraction = located.retraction
+        record = read.records.get((retraction.key, retraction.id))
+        tombstones = self._maker.of_record(spec, record, retraction, located.home)
         return Found(spec, tombstones) if tombstones else None
-
-    # --- an open window
-
-    def _retract(self, located: Located, found: Found, deadline: int, cost: WriteCost) -> Fate:
-        """Repeat the transaction until it is decided; `cost` grows with each attempt."""
-        for _ in COMMIT_CONFLICT.attempts(self.effects):
-            if self.effects.now() >= deadline:
-                break
-            outcome = self.store.retract(found.spec, found.tombstones)
-            cost += _cost(found, self.store.metering_of(found.spec.table))
-            if fate := self._fate(located, found, outcome):
-                return fate
-        return _LATE
-
-    def _fate(self, located: Located, found: Found, outcome: Outcome) -> Fate | None:
-        """What follows from an outcome; None: to be tried again."""
-        answers = {each.answer for each in (*outcome.records, *outcome.increments)}
-        match outcome.verdict:
-            case Verdict.COMMITTED:
-                return Fate(Disposition.RETRACTED, found.tombstones[0].digest)
-            case Verdict.GATE_SHUT | Verdict.GATE_MISSING:
-                return self._behind(located)
-            case Verdict.CANCELLED if Answer.DUPLICATE in answers:
-                return Fate(Disposition.DUPLICATE, found.tombstones[0].digest)
-            case Verdict.CANCELLED if Answer.INVALID not in answers:
-                return None
-            case Verdict.UNKNOWN | Verdict.THROTTLED:
-                return None
-        return rejected(Reason.REFUSED_BY_STORE, outcome.detail)
 
     # --- an absent event, and a window that is not open
 
-    def _unmade(self, located: Located) -> Fate:
-        """Of a window without a spec: it will be made, or the event cannot be there."""
+    def _unmade(self, located: Located) -> Correction | Fate:
+        """Of a window without a spec: it will be made, it was dropped, or the event cannot be
+        there.
+        """
         calendar, home = self.cached.calendar(), located.home
         begun = calendar and home.start >= calendar.genesis
         regular = calendar and begun and calendar.grid.at(home.start) == home
-        if located.window != home.id or regular or self.catalog.window(home.id):
+        state = self.catalog.window(located.window)
+        if state and state.status in _DROPPED:
+            return self._by_archive(located, state)
+        if located.window != home.id or regular or state:
             return handed_back(f"window {located.window} is not made yet", waits=True)
         self.cached.forget_calendar()
         return self._given_up(located, 0, f"there is no window {home.id}")
 
-    def _behind(self, located: Located, *, is_absent: bool = False) -> Fate:
+    def _behind(self, located: Located, *, is_absent: bool = False) -> Correction | Fate:
         """What becomes of a retraction by the state of a window that did not take it; or that does
         not hold the event, if `is_absent`.
         """
         state = self.catalog.window(located.window)
         if state and state.status.sealed:
-            return self._behind_seal(located, state)
+            return self._behind_seal(located, state, self._read([located], state))
         what = f"window {located.window} is {state.status if state else 'not made yet'}"
         if is_absent and located.spec:
             return self._given_up(located, located.spec.accept_until, f"{what}, without the event")
@@ -260,50 +250,44 @@ class Retracting:
         """Of an absent event: its retraction waits until no copy of the event should come."""
         due = accept_until + 2 * self.settings.visibility_ms
         early = located.case.message.receives < RECEIVES_MIN or self.effects.now() <= due
-        return handed_back(what, waits=True) if early else self._rejected(located, what)
+        return handed_back(what, waits=True) if early else self._rejected(located, nothing(what))
 
-    def _behind_seal(self, located: Located, state: Window) -> Fate:
-        """Of a window whose state was sealed before anything else is read of it: so its tombstones
-        are final. They are read before the record, in a request of their own. If the table is
-        dropped and made again between the two, the record is missing, too.
-        """
-        if state.status in _DROPPED or located.spec is None:
-            return self._by_archive(located, state)
+    def _behind_seal(self, located: Located, state: Window, read: _WindowRead) -> Correction | Fate:
+        """Of a window whose state was sealed before anything else was read of it."""
         spec, retraction = located.spec, located.retraction
-        name = (retraction.key, retraction.id, retraction.index)
-        try:
-            stone = self.store.tombstones(spec, [name]).get(name)
-            if stone and stone.ts in located.home:
-                return Fate(Disposition.DUPLICATE, stone.digest)
-            found = self._found(located, spec)
-        except Missing as error:
-            return handed_back(f"{error}: its window's state is to be read again")
+        if state.status in _DROPPED or spec is None:
+            return self._by_archive(located, state)
+        if read.is_missing:
+            return handed_back(f"{spec.table} is missing: its window's state is to be read again")
+        stone = read.tombstones.get(retraction.name)
+        if stone and stone.ts in located.home:
+            return Fate(Disposition.DUPLICATE, stone.digest)
+        found = self._found(located, spec, read)
         if found:
-            return self._corrected(located, found, state)
+            return correction_of(found, self.effects.now())
         now = self.catalog.window(located.window)
         if now is None or now.status in _DROPPED:
             return handed_back("its window was dropped meanwhile")
-        return self._rejected(located, f"window {state.id} is {state.status}, without the event")
+        what = f"window {state.id} is {state.status}, without the event"
+        return self._rejected(located, nothing(what))
 
-    def _corrected(self, located: Located, found: Found, state: Window) -> Fate:  # noqa: ARG002
-        """Of an event that is stored in a sealed window, without a tombstone: its totals are to be
-        corrected. Until writers can do that, the message waits.
+    def _by_archive(self, located: Located, state: Window) -> Correction | Fate:
+        """Of a window whose table is gone: its totals are corrected if an operator has proven the
+        event, and that no tombstone of it is there, in the archive.
         """
-        return handed_back(f"window {state.id} is {state.status}: its totals are not corrected yet")
+        authorized = self._locator.with_proof(located)
+        if made := correction_proven(authorized, self.effects.now()):
+            return made
+        what = f"window {state.id} is {state.status}: `tallyroll retract` proves it in the archive"
+        return self._rejected(located, Rejected(Reason.RETRACTION_UNPROVEN, what))
 
-    def _by_archive(self, located: Located, state: Window) -> Fate:  # noqa: ARG002
-        """Of a window whose table is gone: an operator proves the event in the archive, and puts
-        that into the authorization. Until writers can correct its totals, the message waits.
+    def _rejected(self, located: Located, refused: Rejected) -> Fate:
+        """The rejection; unless the event was claimed for another window since the claims were
+        read, and may count there.
         """
-        return handed_back(f"window {state.id} is {state.status}: its totals are not corrected yet")
-
-    def _rejected(self, located: Located, what: str) -> Fate:
-        """That there is nothing to retract; unless the event was claimed for another window since
-        the claims were read, and may count there.
-        """
-        if _claimed(located, self.catalog.claims(located.identities)) != located.window:
+        if self._locator.is_elsewhere(located):
             return handed_back("its event was redriven meanwhile")
-        raise nothing(what)
+        raise refused
 
 
 def _guarded(step: Callable[[], T], case: BatchMessage) -> Callable[[], T | Fate]:
@@ -321,32 +305,6 @@ def _guarded(step: Callable[[], T], case: BatchMessage) -> Callable[[], T | Fate
             return handed_back(f"the writer failed on it: {type(error).__name__}")
 
     return guarded
-
-
-def _given(case: BatchMessage) -> Located:
-    assert case.retraction
-    assert case.span
-    return Located(case, case.retraction, case.span, case.span.id)
-
-
-def _ordered(retraction: Retraction, found: Authorization) -> Retraction:
-    """The retraction as it was authorized: the message's own words count for nothing."""
-    least, *others = sorted({retraction.key, *found.keys})
-    keys = tuple(others)
-    return replace(retraction, key=least, other_keys=keys, by=found.by, why=found.why)
-
-
-def _claimed(located: Located, claims: Mapping[Identity, Claim]) -> WindowId:
-    """The window for which the event was claimed, else its own."""
-    found = (claims[one].target for one in located.identities if one in claims)
-    return next(found, located.home.id)
-
-
-def _cost(found: Found, metering: Metering) -> WriteCost:
-    """The cost of one attempt."""
-    stones = sum(map(metering.tombstone_cost, found.tombstones))
-    shared = metering.shared_cost(len(decrements_of(found.tombstones)))
-    return WriteCost(single=stones + shared, requests_single=1)
 
 
 def _shared(fate: Fate, *, kept: bool) -> Fate:

@@ -32,6 +32,12 @@ class TombstoneMaker:
         Raises Rejected for what cannot be retracted, and Missing without a table.
         """
         record = self.store.record(spec, retraction.key, retraction.id)
+        return self.of_record(spec, record, retraction, home)
+
+    def of_record(
+        self, spec: Spec, record: Record | None, retraction: Retraction, home: Span
+    ) -> tuple[Tombstone, ...]:
+        """The same, of the record that is stored under the retraction's key and id."""
         if record is None or record.ts not in home:
             return ()
         index = retraction.index

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tallyroll.errors import StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
@@ -28,7 +29,6 @@ from tallyroll.ingest.fates import (
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import HotKeyDetector
 from tallyroll.ingest.placement import BatchMessage, Placed, Placer
-from tallyroll.ingest.retracting import Retracting
 from tallyroll.ingest.stored_events import StoredEvents
 from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.events import no_collections
@@ -44,6 +44,9 @@ from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+
+if TYPE_CHECKING:
+    from tallyroll.ports.totals import Totals
 
 # For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and
 # 5 s to read. With less than three times as much time, the reserve is a third of it.
@@ -92,7 +95,7 @@ class BatchReport:
 @dataclass(eq=False)
 class Writer:
     """Counts batches; one per process, with a cache of specs and the calendar, and a memory of the
-    messages that were counted.
+    messages that were counted. It needs `totals` only where events may be taken back.
 
     Raises SettingsError if its store cannot do what the mapping says; so does `Roller`.
     """
@@ -102,6 +105,7 @@ class Writer:
     catalog: Catalog
     queue: Queue
     effects: Effects
+    totals: Totals | None = None
 
     def __post_init__(self) -> None:
         self.settings.check_store(transactional=self.store.transactional)
@@ -112,13 +116,22 @@ class Writer:
         )
         self._notes = BatchNotes(self.settings, self.catalog, self.queue, self.effects)
         self._memory = CountedMessages()
-        self._retracting = Retracting(self.settings, self.store, self.catalog, cached, self.effects)
         self._stored = StoredEvents(self.settings, self.store, self.catalog, self.effects)
         self._run: Callable[..., CommitRun] = run
+        admit = None
+        # What most pipelines do not have is imported where it is needed.
         if self.settings.write_rate:
-            from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415 - most pipelines have none
+            from tallyroll.ingest.pacing import Pacer  # noqa: PLC0415
 
-            self._run = Pacer(self.settings.write_rate, self.catalog).run
+            pacer = Pacer(self.settings.write_rate, self.catalog)
+            self._run, admit = pacer.run, partial(pacer.admitted, self.effects)
+        self._retract: Callable[..., list[BatchMessage]] | None = None
+        if self.settings.retracts:
+            from tallyroll.ingest.retracting import Retracting  # noqa: PLC0415
+
+            assert self.totals, "whoever may retract corrects totals"
+            ports = (self.store, self.catalog, cached, self.totals, self.effects)
+            self._retract = Retracting(self.settings, *ports, admit).settle
 
     def write(self, messages: Sequence[Message], time_left_ms: int) -> BatchReport:
         """Count a batch within `time_left_ms`; messages that are not finished by then are handed
@@ -170,7 +183,8 @@ class Writer:
         placed = [case.placed for case in cases if case.placed and not case.fate]
         fates = iter(self._fates(placed, report, deadline))
         cases = [replace(case, fate=next(fates)) if _counts(case) else case for case in cases]
-        cases = self._retracting.settle(cases, deadline, report.cost)
+        if self._retract:
+            cases = self._retract(cases, deadline, report.cost)
         cases = self._reject(cases)
         self._notes.hand_back(cases)
         return cases

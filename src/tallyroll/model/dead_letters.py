@@ -31,6 +31,7 @@ from typing import Any
 
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.messages import RedriveMark
+from tallyroll.model.retractions import retraction_in
 from tallyroll.model.windows import WindowId, is_window_id
 
 ATTRIBUTE_REASON = "tallyroll-reason"
@@ -94,6 +95,11 @@ class ReceivedLetter:
     def why(self) -> str:
         """The reason in one word; `undelivered` if SQS moved the message."""
         return self.reason or UNDELIVERED
+
+    @property
+    def retracts(self) -> bool:
+        """Whether it is a retraction, perhaps a malformed one."""
+        return self.pointer is None and retraction_in(self.body) is not None
 
     @property
     def untold(self) -> ReceivedLetter:

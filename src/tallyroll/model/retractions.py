@@ -61,6 +61,11 @@ class Retraction:
         return (self.key, *self.other_keys)
 
     @property
+    def name(self) -> TombstoneName:
+        """The name of its tombstone under its own key."""
+        return self.key, self.id, self.index
+
+    @property
     def body(self) -> str:
         """The message's body."""
         fields: dict[str, Any] = {"key": self.key, "id": self.id, "by": self.by, "why": self.why}
@@ -95,6 +100,15 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True)
+class RetractionNote:
+    """By whom an event was retracted and why; `at` (ms) is known if its window was sealed then."""
+
+    by: str
+    why: str
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tombstone:
     """What a retraction stores beside a record, on its shard: the record stays as it is.
 
@@ -119,6 +133,11 @@ class Tombstone:
     def name(self) -> TombstoneName:
         """Its name within its window."""
         return self.key, self.id, self.index
+
+    @property
+    def note(self) -> RetractionNote:
+        """What it says of the retraction."""
+        return RetractionNote(self.by, self.why)
 
 
 @dataclass(frozen=True, slots=True)

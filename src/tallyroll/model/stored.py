@@ -13,6 +13,7 @@ from tallyroll.model.events import Event, event_body, message_body
 from tallyroll.model.formats.payloads import CHUNKED, DAMAGED, Chunk, inflated, joined, manifest_in
 from tallyroll.model.formats.references import FORMAT_REFERENCE, Reference, reference_in
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import RetractionNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class StoredEvent:
     """A stored event; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
 
     An event of a packet has the id `{packet}:{index}`. An uploaded payload has a `reference`.
+    `retracted` is set by reads that ask whether the event was retracted, if it was.
     """
 
     id: str
@@ -29,6 +31,7 @@ class StoredEvent:
     packet: str | None = None
     index: int | None = None
     reference: Reference | None = None
+    retracted: RetractionNote | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import PeriodName
+from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.windows import WindowId
 
 
@@ -37,6 +38,11 @@ class Correction:
     by: str = ""
     why: str = ""
     index: int | None = None
+
+    @property
+    def note(self) -> RetractionNote:
+        """What it says of the retraction."""
+        return RetractionNote(self.by, self.why, self.at)
 
 
 class Corrections(NamedTuple):

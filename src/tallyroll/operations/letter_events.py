@@ -16,9 +16,11 @@ from tallyroll.model.acceptance import identities_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
 from tallyroll.model.foreign.reading import read
+from tallyroll.model.formats.json_texts import load_json
 from tallyroll.model.ids import Identity, IdentityItem
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.records import event_time, identities
+from tallyroll.model.retractions import parse_retraction
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
 from tallyroll.model.windows import Span, WindowId
@@ -99,7 +101,7 @@ class LetterEvent:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome for a letter: its target, or why it is left, in short (`why`) and in `detail`.
-    `event` is set if it is redriven.
+    If it is redriven, `event` is set, or `retraction`, the body of one.
     """
 
     letter: ReceivedLetter
@@ -108,10 +110,17 @@ class Decision:
     why: str = ""
     detail: str = ""
     event: LetterEvent | None = None
+    retraction: str | None = None
+
+    @property
+    def body(self) -> str | None:
+        """What is sent again."""
+        return self.event.body if self.event else self.retraction
 
     def left(self, why: str, detail: str) -> Decision:
         """The decision to leave the letter after all."""
-        return replace(self, course=LetterOutcome.LEFT, why=why, detail=detail, event=None)
+        course = LetterOutcome.LEFT
+        return replace(self, course=course, why=why, detail=detail, event=None, retraction=None)
 
 
 class Leave(Exception):
@@ -135,10 +144,10 @@ class LetterReader:
     def read(
         self, letters: Sequence[ReceivedLetter], calendar: Calendar
     ) -> list[LetterEvent | Decision]:
-        """Each letter's event with its claim, or the decision to leave the letter."""
-        jobs = [
-            partial(decided, letter, partial(self._read, letter, calendar)) for letter in letters
-        ]
+        """Each letter's event with its claim, or the decision to leave the letter or, if it is a
+        retraction, to send it again.
+        """
+        jobs = [partial(self._decided, letter, calendar) for letter in letters]
         in_bucket = any(letter.pointer for letter in letters)
         read = self.effects.together(jobs, BODIES_AT_ONCE if in_bucket else 1)
         claimed = self._with_claims(read)
@@ -151,10 +160,26 @@ class LetterReader:
             claimed[index] = each
         return claimed
 
-    def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent:
+    def _decided(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent | Decision:
+        return decided(letter, partial(self._read, letter, calendar))
+
+    def _read(self, letter: ReceivedLetter, calendar: Calendar) -> LetterEvent | Decision:
         body = self.letters.body(letter)
+        if letter.retracts:
+            return self._retraction(letter, body, calendar)
         envelope = read(body, calendar.mappings, letter.first_sent)
         return self._identified(letter, body, envelope, calendar)
+
+    def _retraction(self, letter: ReceivedLetter, body: str, calendar: Calendar) -> Decision:
+        """A retraction goes again as it is, without a claim: whatever it did, it does once, and its
+        event is where that is claimed for.
+        """
+        asked = parse_retraction(load_json(body, float))
+        window = asked.window
+        if window is None:
+            assert asked.ts is not None
+            window = span_of(asked.ts, letter.first_sent, calendar, self.settings.skew_ms).id
+        return Decision(letter, LetterOutcome.REDRIVEN, window, retraction=body)
 
     def _with_claims(
         self, events: Sequence[LetterEvent | Decision]

@@ -4,6 +4,9 @@ An event may count in another window only if it can no longer count in its own: 
 sealed without its record, or never existed. First its identity is claimed for the target in the
 ledger, then the message is sent, then the dead letter is deleted. An interrupted redrive is
 repeated from the start: the claim leads to the same target.
+
+A retraction is sent again as it is, whatever became of it. In a sealed window it must not come
+before its event, which may be a letter, too: so it is sent once the claims of events are put.
 """
 
 from __future__ import annotations
@@ -177,19 +180,20 @@ class Redriver:
         return decisions
 
     def _send(self, decisions: list[Decision]) -> None:
-        sent = [
-            (index, decision.event, decision.target)
-            for index, decision in enumerate(decisions)
-            if decision.event and decision.target
-        ]
-        resends = [
-            Resend(event.body, RedriveMark(target, event.letter.first_id, event.letter.first_sent))
-            for _, event, target in sent
-        ]
+        sent: list[int] = []
+        resends: list[Resend] = []
+        for index, one in enumerate(decisions):
+            if one.body and one.target:
+                letter = one.event.letter if one.event else one.letter
+                mark = RedriveMark(one.target, letter.first_id, letter.first_sent)
+                sent.append(index)
+                resends.append(Resend(one.body, mark))
         answers = self.letters.resend(resends) if resends else []
-        for (index, _, target), why in zip(sent, answers, strict=True):
+        for index, why in zip(sent, answers, strict=True):
             if why:
-                detail = f"claimed for {target}, but not surely sent: {why}"
+                one = decisions[index]
+                claimed = f"claimed for {one.target}, but " if one.event else ""
+                detail = f"{claimed}not surely sent: {why}"
                 decisions[index] = decisions[index].left("not sent", detail)
 
     def _delete(self, decisions: list[Decision]) -> None:

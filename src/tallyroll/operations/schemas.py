@@ -12,7 +12,7 @@ from typing import Any
 
 from tallyroll import limits
 from tallyroll.errors import Absent, Archived, StoreError, UsageError
-from tallyroll.model import dead_letters
+from tallyroll.model import dead_letters, retractions
 from tallyroll.model.events import ENTRY_FIELDS_MAX, ENVELOPE_VERSION, REFERENCE, REFERRING_VERSION
 from tallyroll.model.formats.compression import COMPRESSED_VERSION, FIELD
 from tallyroll.reads.http import answer_error
@@ -153,6 +153,54 @@ def message() -> Schema:
     }
 
 
+def retraction() -> Schema:
+    """A message that takes an event back: the body of a message, an array."""
+    which = {
+        name: {"required": [name], "properties": {name: {"type": kind}}}
+        for name, kind in (("window", "string"), ("ts", "integer"))
+    }
+    fields = {
+        **_object(
+            "Which event, who takes it back, and why. Give either its window or its time.",
+            required=["key", "id"],
+            key=_key() | {"description": "The event's key, or one of its keys"},
+            keys=_optional(
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": limits.EVENT_KEYS_MAX,
+                    "items": _key(),
+                },
+                "All keys of the event, `key` among them; needed only if an earlier release stored"
+                " it",
+            ),
+            id=_text(limits.ID_BYTES_MAX, _CONTROL)
+            | {"description": "The event's id, or its packet's, or that of its queue message"},
+            index=_optional({"type": "integer", "minimum": 0}, "Its index in the packet, from 0"),
+            window=_optional(
+                {"type": "string", "pattern": _WINDOW}, "The window in which it happened"
+            ),
+            ts=_optional(_instant(), "When it happened, ms since 1970"),
+            by=_kept("Who takes it back: kept with the event, and not checked"),
+            why=_kept("Why: kept with the event"),
+        ),
+        "additionalProperties": False,
+        "oneOf": [*which.values()],
+    }
+    return {
+        "description": "Takes an event back: the body of an SQS message, by itself, in no envelope."
+        " An array, so that a release which does not know it refuses it.",
+        "type": "array",
+        "minItems": 3,
+        "maxItems": 3,
+        "prefixItems": [
+            {"const": retractions.MARK},
+            _version(retractions.VERSION),
+            fields,
+        ],
+    }
+
+
 def rejection() -> Schema:
     """A dead letter as the writer rejects it, and as ReceiveMessage of SQS gives it."""
     attributes = {
@@ -220,6 +268,7 @@ SCHEMAS: dict[str, tuple[int, Callable[[], Schema]]] = {
     "compressed": (COMPRESSED_VERSION, compressed),
     "referring": (REFERRING_VERSION, referring),
     "message": (ENVELOPE_VERSION, message),
+    "retraction": (retractions.VERSION, retraction),
     "rejection": (REJECTION_VERSION, rejection),
     "problem": (PROBLEM_VERSION, problem),
 }
@@ -262,6 +311,10 @@ def _text(most: int, unfit: str) -> Schema:
     than a byte.
     """
     return {"type": "string", "minLength": 1, "maxLength": most, "not": {"pattern": unfit}}
+
+
+def _kept(text: str) -> Schema:
+    return {"type": "string", "maxLength": limits.WHY_BYTES_MAX, "description": text}
 
 
 def _instant() -> Schema:

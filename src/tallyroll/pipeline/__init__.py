@@ -1,7 +1,6 @@
 """A pipeline built from its settings: the one place where ports meet their adapters.
 
-What only some functions or only the operator needs is imported where it is made: a function that
-starts cold loads nothing else.
+What only some functions or the operator needs is imported where it is made, for short cold starts.
 """
 
 from __future__ import annotations
@@ -93,7 +92,8 @@ class Pipeline:
         """Writes batches of the event queue."""
         from tallyroll.ingest.writer import Writer
 
-        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects)
+        totals = self.totals if self.settings.retracts else None
+        return Writer(self.settings, self.store, self.catalog, self.queue, self.effects, totals)
 
     @cached_property
     def reader(self) -> Reader:

@@ -57,6 +57,7 @@ REQUEST = Backoff(4)  # any that may be repeated
 QUEUE_REQUEST = Backoff(6)  # SendMessageBatch
 BATCH_GET = Backoff(8)  # BatchGetItem, for its unprocessed keys
 TRANSACTION = Backoff(10)  # TransactWriteItems on the catalog and the totals, also in conflict
+SUMS_MET = Backoff(50, 1, 16)  # puts over sums of corrections, as they were met by the last try
 RATE_LINE = Backoff(8)  # UpdateItem of the shared write rate
 GATE = Backoff(100, 5)  # UpdateItem that shuts a gate: transactions of writers are in conflict
 RESTORED_BATCH = Backoff(40)  # BatchWriteItem: a new table needs a while to take more

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from tallyroll.model.amounts import format_amount
+from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import sums_json
-from tallyroll.reads.lookups import Events, FoundEvent
+from tallyroll.reads.found import Events, FoundEvent
 from tallyroll.reads.top import Top
 
 
@@ -17,12 +18,18 @@ def stored_json(one: StoredEvent | StoredPacket) -> dict[str, Any]:
     """An event or packet as JSON.
 
     An event's value is a string, since it may have more digits than a double holds, and `ts` is in
-    ms. A packet has its events under `events`.
+    ms. A packet has its events under `events`. One that was retracted says so under `retracted`.
     """
     if isinstance(one, StoredPacket):
         return {"id": one.id, "events": [_packed_json(event) for event in one.events]}
     packed = {} if one.packet is None else {"packet": one.packet, "index": one.index}
     return {"id": one.id, **_packed_json(one), **packed}
+
+
+def retracted_json(note: RetractionNote) -> dict[str, Any]:
+    """By whom an event was retracted and why, and when, if that is known."""
+    at = {} if note.at is None else {"at": iso(note.at)}
+    return {"by": note.by, "why": note.why, **at}
 
 
 def events_json(events: Events) -> dict[str, Any]:
@@ -68,4 +75,5 @@ def _packed_json(event: StoredEvent) -> dict[str, Any]:
         payload = {"payload_ref": event.reference.fields}
     elif event.payload is not None:
         payload = {"payload": json.loads(event.payload)}
-    return {"ts": event.ts, "value": format_amount(event.amount), **payload}
+    retracted = {"retracted": retracted_json(event.retracted)} if event.retracted else {}
+    return {"ts": event.ts, "value": format_amount(event.amount), **payload, **retracted}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -21,9 +20,9 @@ from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.stored import StoredEvent, StoredPacket, packed_id, stored, whole
+from tallyroll.model.stored import StoredPacket, packed_id, stored, whole
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
-from tallyroll.model.totals import Corrections, Listed, joined
+from tallyroll.model.totals import Listed, joined
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
@@ -32,8 +31,9 @@ from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
+from tallyroll.reads.found import Events, FoundEvent, RetractionMarks, StoredWhat, least_key
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, Part, page_limit
-from tallyroll.reads.top import Largest, Top
+from tallyroll.reads.top import Largest, Top, listed_of
 
 SHARDS_PER_ROUND = 64  # their pages, of at most 1 MB each, are in memory together
 SHARDS_AT_ONCE = 16
@@ -43,33 +43,7 @@ LISTED_PER_PAGE = 1_000
 DEADLINE_RESERVE_MS = 7_000  # for a read under way: 1 s to connect and 5 s to answer
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FoundEvent:
-    """An event, or a packet found by its own id, and the window that holds it."""
-
-    key: str
-    window: WindowId
-    status: Status
-    what: StoredEvent | StoredPacket
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Events (or packets) of a key in one window, in the order of their ids.
-
-    `cursor` continues after them; None means the end. If time ran out, `complete` is False: there
-    are fewer events than asked for, perhaps none, and the cursor continues without a gap.
-    """
-
-    key: str
-    window: WindowId
-    status: Status
-    found: tuple[StoredEvent | StoredPacket, ...]
-    cursor: str | None
-    complete: bool
-    as_of: int
+_Unmarked = tuple[Sequence[StoredWhat], dict[str, str]]  # and the least keys, by id
 
 
 def deadline_of(now: int, time_left_ms: int) -> int:
@@ -86,6 +60,7 @@ class Lookups:
         self._totals = totals
         self._effects = effects
         self._specs = CachedSpecs(catalog)
+        self._marks = RetractionMarks(store, totals, effects)
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in `window` or the window of `ts` (ms).
@@ -110,7 +85,7 @@ class Lookups:
         if what is None:
             guess = "" if window or ts is not None else ", that of the time in its id"
             raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
-        return FoundEvent(key, chosen, state.status, what)
+        return self._found(key, state, what)
 
     def _rule(self) -> Spec | None:
         """The spec of the current window, or else of the one before; None if there is neither."""
@@ -145,7 +120,7 @@ class Lookups:
                 archived = archived or error
                 continue
             if what is not None:
-                return FoundEvent(key, identity.window, state.status, what)
+                return self._found(key, state, what)
         if archived:
             raise archived
         last = taken[-1]
@@ -164,15 +139,32 @@ class Lookups:
             raise Absent(f"there is no window at {instant} ms, after the year 9999")
         return calendar.grid.at(instant).id
 
-    def _event(self, spec: Spec, key: str, event_id: str) -> StoredEvent | StoredPacket | None:
+    def _found(self, key: str, window: Window, what: _Unmarked) -> FoundEvent:
+        [marked] = self._marked(key, window, what)
+        return FoundEvent(key, window.id, window.status, marked)
+
+    def _marked(self, key: str, window: Window, what: _Unmarked) -> tuple[StoredWhat, ...]:
+        """What was found in a window, with what was retracted of it. Raises Archived."""
+        found, least_keys = what
+        spec = self._spec(window.id)
+        assert spec
+        try:
+            return self._marks.marked(spec, window.status, key, found, least_keys)
+        except Missing:
+            now = self._catalog.window(window.id)
+            if now and now.status in (Status.DROPPING, Status.DROPPED):
+                raise Archived(window.id, now.attempt.archive) from None
+            raise
+
+    def _event(self, spec: Spec, key: str, event_id: str) -> _Unmarked | None:
         if record := self._store.record(spec, key, event_id):
-            return stored(self._whole(spec, record))
+            return [stored(self._whole(spec, record))], least_key(record)
         if packed := packed_id(event_id):
             packet_id, index = packed
             packet = self._store.record(spec, key, packet_id)
             held = stored(self._whole(spec, packet)) if packet else None
             if isinstance(held, StoredPacket) and index < len(held.events):
-                return held.events[index]
+                return [held.events[index]], {}
         return None
 
     def _whole(self, spec: Spec, record: Record) -> Record:
@@ -207,24 +199,27 @@ class Lookups:
         )
         if answer is None:
             return Events(key, window, state.status, (), None, complete=True, as_of=now)
-        part, complete = answer
+        part, complete, least_keys = answer
         then = cursor_of(window, key, part.then, packed=packed) if part.then else None
-        return Events(key, window, state.status, part.found, then, complete, now)
+        found = self._marked(key, state, (part.found, least_keys))
+        return Events(key, window, state.status, found, then, complete, now)
 
     def _part(
         self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
-    ) -> tuple[Part, bool]:
-        """One answer, and whether it is complete."""
+    ) -> tuple[Part, bool, dict[str, str]]:
+        """One answer, whether it is complete, and the least keys of events of several."""
         merge = self._merged(spec, key, position, most, deadline, packed=packed)
         late = False
+        least_keys: dict[str, str] = {}
 
         def read(record: Record) -> Record | None:
             nonlocal late
+            least_keys.update(least_key(record))
             late = record.in_chunks and self._effects.now() >= deadline
             return None if late else self._whole(spec, record)
 
         part = merge.part(read)
-        return part, not late and (merge.done or len(part.found) == most)
+        return part, not late and (merge.done or len(part.found) == most), least_keys
 
     def _merged(
         self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
@@ -344,8 +339,8 @@ class Lookups:
         ]
         begun: list[Sum] = []
         for batch in merged(buckets, place_of, page, self._effects):
-            found.add([_listed(each) for each in gather(begun, batch)])
-        found.add([_listed(each) for each in begun])
+            found.add([listed_of(each) for each in gather(begun, batch)])
+        found.add([listed_of(each) for each in begun])
         return len(unread)
 
     def _stripes(
@@ -401,7 +396,3 @@ def _joined(
     found = joined(heapq.merge(*rows, key=attrgetter("key")))
     while page := list(islice(found, LISTED_PER_PAGE)):
         yield page
-
-
-def _listed(one: Sum) -> Listed:
-    return Listed(one.key, one.n, one.amount, corrections=Corrections(before=one.retracted))

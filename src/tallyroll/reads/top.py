@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tallyroll.model.amounts import Summed
 from tallyroll.model.states import Status
-from tallyroll.model.tallies import retracted_of
-from tallyroll.model.totals import Listed, net
+from tallyroll.model.tallies import Sum, retracted_of
+from tallyroll.model.totals import Corrections, Listed, net
 from tallyroll.model.windows import WindowId
 
 
@@ -69,3 +69,8 @@ class Largest:
 
     def _rank(self, total: Listed) -> tuple[int, str]:
         return -total.amount if self.by_amount else -total.n, total.key
+
+
+def listed_of(one: Sum) -> Listed:
+    """A key's tallies as its listed total."""
+    return Listed(one.key, one.n, one.amount, corrections=Corrections(before=one.retracted))

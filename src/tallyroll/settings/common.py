@@ -229,11 +229,16 @@ class CommonSettings(Described):
         """Whether the pipeline has a table of identities."""
         return self.keep_identities or self.remembers_ids
 
+    @property
+    def retracts(self) -> bool:
+        """Whether anybody may take events back."""
+        return self.retraction != RETRACTION_OFF
+
     def check_store(self, *, transactional: bool) -> None:
         """Raise `error` for what a store without transactions cannot do: count an event under
         several keys, put an identity together with a record, or take an event back.
         """
-        if self.retraction != RETRACTION_OFF and not transactional:
+        if self.retracts and not transactional:
             raise self.error(
                 f"{self.named('retraction')} {self.retraction}: windows in Keyspaces have no"
                 " transactions, so an event that is taken back could still count: give"

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallyroll.testing.errors import TestingError
-    from tallyroll.testing.fixture import RejectedMessage, Tallyroll, running
+    from tallyroll.testing.fixture import RejectedMessage, RetractedSum, Tallyroll, running
     from tallyroll.testing.options import DEFAULTS
 
-__all__ = ["DEFAULTS", "RejectedMessage", "Tallyroll", "TestingError", "running"]
+__all__ = ["DEFAULTS", "RejectedMessage", "RetractedSum", "Tallyroll", "TestingError", "running"]
 
 _HOMES = {
     "DEFAULTS": "options",
     "RejectedMessage": "fixture",
+    "RetractedSum": "fixture",
     "Tallyroll": "fixture",
     "TestingError": "errors",
     "running": "fixture",

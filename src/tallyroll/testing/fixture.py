@@ -6,20 +6,23 @@ import logging
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from tallyroll.errors import Rejected, UsageError
+from tallyroll.errors import Absent, Rejected, UsageError
 from tallyroll.model.amounts import format_amount, shown
 from tallyroll.model.formats.fields import check_key
+from tallyroll.model.retractions import Retraction
+from tallyroll.operations.retraction.desk import RetractionDesk
 from tallyroll.pipeline import Pipeline
 from tallyroll.reads.counts import Count
 from tallyroll.settings import Settings
+from tallyroll.settings.common import RETRACTION_OFF
 from tallyroll.testing.aws import emulated_aws
 from tallyroll.testing.clock import Clock, OneThread
 from tallyroll.testing.course import LifecycleDriver
@@ -54,6 +57,13 @@ class RejectedMessage:
     reason: str
     detail: str
     window: str | None
+
+
+class RetractedSum(NamedTuple):
+    """What was retracted of a key: so many `events`, and the sum of their values."""
+
+    events: int
+    sum: Decimal
 
 
 class Tallyroll:
@@ -114,6 +124,50 @@ class Tallyroll:
     def sum(self, key: str) -> Decimal:
         """The sum of the values of a key's events, over all time."""
         return Decimal(format_amount(self._counted(key).amount))
+
+    def retract(
+        self,
+        key: str,
+        id: str,  # noqa: A002  (the field's name)
+        *,
+        ts: int | None = None,
+        window: str | None = None,
+        index: int | None = None,
+        keys: Sequence[str] = (),
+        by: str = "test",
+        why: str = "",
+    ) -> None:
+        """Take an event back, as `tallyroll retract` does: by the time `ts` (ms) at which it
+        happened, or its window. Authorizes it and sends the message; `drain` carries it out.
+
+        Raises UsageError if the settings let nobody retract, or for wrong fields, Absent for an
+        event that can come no more, and Rejected for what cannot be retracted.
+        """
+        if self.settings.retraction == RETRACTION_OFF:
+            remedy = '@pytest.mark.tallyroll(retraction="operator")'
+            raise UsageError(f"retraction off: nobody may take events back: give {remedy}")
+        given = {"ts": ts, "window": window, "index": index, "by": by, "why": why}
+        try:
+            asked = Retraction.of(key, id, keys, **given)
+        except Rejected as rejected:
+            raise UsageError(rejected.detail) from None
+        self._course.catch_up()
+        ports = self._ports
+        desk = RetractionDesk(
+            *(self.settings, ports.store, ports.catalog, ports.totals, lambda: ports.bucket),
+            *(ports.codec, ports.effects),
+        )
+        found = desk.find(asked)
+        if found.hopeless:
+            raise Absent(f"there is no event {id!r} of key {key!r} in {found.window}")
+        if not found.note:
+            desk.authorize(found)
+            ports.sender.send([found.retraction.body])
+
+    def retracted(self, key: str) -> RetractedSum:
+        """What was retracted of a key, over all time: it is in neither `count` nor `sum`."""
+        events, amount = self._counted(key).retracted
+        return RetractedSum(events, Decimal(format_amount(amount)))
 
     def rejected(self) -> list[RejectedMessage]:
         """The messages that were rejected so far, each once, in the order of their rejection."""

@@ -18,6 +18,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.store import Store
 from tallyroll.settings import SCAN
 from tests.simulation import pipeline
+from tests.simulation.identity_rules import IdentityPlan
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.pipeline import Result, System, simulate
@@ -92,7 +93,7 @@ class RowSystem(System):
 
 
 def _planned(seed: int) -> Plan:
-    return replace(plan_of(seed), exporter=SCAN)
+    return replace(plan_of(seed), exporter=SCAN, identities=IdentityPlan())
 
 
 def simulate_rows(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:

@@ -272,6 +272,8 @@ def test_queues(pipeline: Pipeline) -> None:
     assert "will expire" in only(pipeline, "queue", queue=Waiting(1, 6 * DAY)).text
     letters = only(pipeline, "dead-letters", Level.WARNING, dead_letters=Waiting(1, 3 * HOUR))
     assert "3 h" in letters.text
+    listed = only(pipeline, "dead-letters", Level.WARNING, dead_letters=Waiting(1, 0))
+    assert listed.text == "1 dead letter, 1 in flight, 2 delayed"  # a metric of 0 is no age
     assert "will expire" in only(pipeline, "dead-letters", dead_letters=Waiting(1, 8 * DAY)).text
     assert "no queue tallyroll-events" in only(pipeline, "queue", queue=None).text
     assert "-dead-letters" in only(pipeline, "dead-letters", dead_letters=None).text

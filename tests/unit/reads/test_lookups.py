@@ -15,7 +15,8 @@ from tallyroll.model.stored import StoredEvent, StoredPacket, stored
 from tallyroll.model.tallies import Stripe
 from tallyroll.model.totals import Listed
 from tallyroll.ports.paging import listed_tallies
-from tallyroll.reads.lookups import Events, FoundEvent, Lookups
+from tallyroll.reads.found import Events, FoundEvent
+from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.top import Top
 from tests.harness.pipeline import (

@@ -58,11 +58,13 @@ def by_window(answer: Count) -> dict[str, int]:
 
 
 def test_sealed_and_live_windows_together() -> None:
-    answer = count(counted())
+    pipeline = counted()
+    answer = count(pipeline)
     assert (answer.events, answer.amount, answer.complete) == (6, 4_500_000, True)
     assert by_window(answer) == {"06": 1, "07": 2, "08": 3}
     assert [window.status for window in answer.windows] == ["sealed", "open", "open"]
     assert answer.as_of == NOW
+    assert pipeline.state(hour(9)).status is Status.CREATING  # and so not in the answer
 
 
 def test_a_key_alone_asks_for_everything() -> None:

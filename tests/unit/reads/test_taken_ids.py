@@ -12,8 +12,8 @@ from tallyroll.model.ids import identity_names
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Attempt, Status
 from tallyroll.model.stored import StoredPacket
+from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import answer_error, answer_event
-from tallyroll.reads.lookups import FoundEvent
 from tests.harness.pipeline import HOUR, NOW, SMALL, START, WINDOW, Pipeline, hour, opened
 
 KEY, PIPELINE = IdentityScope.KEY, IdentityScope.PIPELINE

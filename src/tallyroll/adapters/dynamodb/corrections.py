@@ -25,22 +25,22 @@ from typing import NamedTuple
 
 from tallyroll.adapters.dynamodb.actions import put_if_absent
 from tallyroll.adapters.dynamodb.items import Item, binary_of
-from tallyroll.adapters.dynamodb.requests import Action, DynamoTable
-from tallyroll.errors import ProofMismatch
+from tallyroll.adapters.dynamodb.requests import REASON_CONDITION, Action, DynamoTable
+from tallyroll.errors import ProofMismatch, Throttled
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.periods import PeriodName, month_of, periods_at
 from tallyroll.model.sharding import calculated
 from tallyroll.model.totals import NO_CORRECTIONS, Correction, Corrections, Listed
 from tallyroll.model.windows import WindowId, window_start
+from tallyroll.ports.backoff import SUMS_MET
 from tallyroll.ports.store import Answer, Element
 
 _OF = "#r"
 _REVISIONS = "~revisions"
 _ROWS_OF_KEY = 4  # window, day, month, listing
+_SUMS = ("n", "v", "rn", "rv")
 KEYS_AT_ONCE = (TRANSACTION_ACTIONS_MAX - 1) // _ROWS_OF_KEY  # beside the revision
-
-_Retracted = tuple[str, tuple[int, int]]
 
 
 class _Place(NamedTuple):
@@ -118,40 +118,70 @@ class DynamoCorrections:
         ]
 
     def put_retracted(self, window: WindowId, retracted: Mapping[str, tuple[int, int]]) -> None:
-        findings: list[tuple[_Retracted, Item]] = []
-        rows, month = list(retracted.items()), month_of(window_start(window)).name
-
-        def rows_of(one: _Retracted) -> list[Action]:
-            key, (n, amount) = one
-            row, *others = (self._add(place, 0, 0, n, amount) for place in _places(key, window))
-            row["Update"] |= {
-                "ConditionExpression": "attribute_not_exists(rn)",
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            }
-            return [row, *others]
-
+        rows, wrong = list(retracted.items()), list[str]()
         # One after the other, since all of them add to the revision.
         for at in range(0, len(rows), KEYS_AT_ONCE):
-            batch = rows[at : at + KEYS_AT_ONCE]
-            findings += self._table.decide(batch, rows_of, lambda _: [self._revise(month, 1)])
-        wrong = [
-            (one, before) for one, item in findings if (before := _parse(item).before) != one[1]
-        ]
+            wrong += self._note(window, dict(rows[at : at + KEYS_AT_ONCE]))
         if wrong:
-            raise ProofMismatch(
-                [
-                    f"key {key!r} window {window}: (events, amount) {before} are stored as"
-                    f" retracted before it was sealed, not {found}"
-                    for (key, found), before in wrong
-                ]
-            )
+            raise ProofMismatch(wrong)
 
-    def _add(self, place: _Place, n: int, amount: int, *before: int) -> Action:
+    def _note(self, window: WindowId, left: dict[str, tuple[int, int]]) -> list[str]:
+        """Note what was retracted of these keys; findings for those of which other is noted.
+
+        By puts alone, each over the row that the last try has met: whoever seals windows may update
+        nothing here, so a pipeline in which nobody may retract any more needs no right for it.
+        """
+        findings: list[str] = []
+        met: dict[_Place, Item] = {}
+        revision = _Place(_REVISIONS, month_of(window_start(window)).name)
+        for _ in SUMS_MET.attempts(self._table.effects):
+            rows = {
+                place: _retracted_before(place, met.get(place), before)
+                for key, before in left.items()
+                for place in _places(key, window)
+            }
+            rows[revision] = _revised(revision, met.get(revision))
+            puts = [self._put_over(row, met.get(place)) for place, row in rows.items()]
+            reasons = self._table.transact(puts)
+            if reasons is None:
+                return findings
+            for place, reason in zip(rows, reasons, strict=True):
+                if reason.get("Code") == REASON_CONDITION:
+                    met |= {place: item} if (item := reason.get("Item")) else {}
+            for key, before in list(left.items()):
+                row = met.get(_Place(key, window + _OF), {})
+                if "rn" not in row:
+                    continue
+                del left[key]
+                if (noted := _parse(row).before) != before:
+                    findings.append(
+                        f"key {key!r} window {window}: (events, amount) {noted} are stored as"
+                        f" retracted before it was sealed, not {before}"
+                    )
+            if not left:
+                return findings
+        raise Throttled(f"sums of corrections in {self._table.name} change all the time", "Changed")
+
+    def _put_over(self, row: Item, before: Item | None) -> Action:
+        """The put of a row of sums, if it is still as it was before."""
+        if before is None:
+            return put_if_absent(self._table.name, row)
+        compared = [name for name in _SUMS if name in before]
+        conditions = [f"{name} = :{name}" for name in compared]
+        conditions += [f"attribute_not_exists({name})" for name in _SUMS if name not in before]
+        return {
+            "Put": {
+                "TableName": self._table.name,
+                "Item": row,
+                "ConditionExpression": " AND ".join(conditions),
+                "ExpressionAttributeValues": {f":{name}": before[name] for name in compared},
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+
+    def _add(self, place: _Place, n: int, amount: int) -> Action:
         values = {":n": {"N": str(n)}, ":v": {"N": format_amount(amount)}}
         update = "ADD n :n, v :v"
-        if before:
-            values |= {":rn": {"N": str(before[0])}, ":rv": {"N": format_amount(before[1])}}
-            update += ", rn :rn, rv :rv"
         if place.of_period:
             values |= {":none": {"N": "0"}, ":text": {"S": "-"}}
             update += " SET e = :none, w = :none, d = :text"
@@ -188,6 +218,23 @@ class DynamoCorrections:
         return [
             _correction(item) for item in self._table.between(key, f"~r#{window}#", f"~r#{window}$")
         ]
+
+
+def _retracted_before(place: _Place, row: Item | None, before: tuple[int, int]) -> Item:
+    """A row of sums with more that was retracted before a window was sealed."""
+    if row is None:
+        zero, text = {"N": "0"}, {"S": "-"}
+        row = {"pk": {"S": place.pk}, "sk": {"S": place.sk}, "n": zero, "v": zero}
+        row |= {"e": zero, "w": zero, "d": text} if place.of_period else {}
+    n, amount = _parse(row).before
+    more = {"rn": {"N": str(n + before[0])}, "rv": {"N": format_amount(amount + before[1])}}
+    return {**row, **more}
+
+
+def _revised(place: _Place, row: Item | None) -> Item:
+    """A revision's row after one more change."""
+    n = int(row["n"]["N"]) if row else 0
+    return {"pk": {"S": place.pk}, "sk": {"S": place.sk}, "n": {"N": str(n + 1)}}
 
 
 def _listing(window: WindowId, bucket: int) -> str:

@@ -90,7 +90,9 @@ class Ingest(Construct):
             package="writer",
             memory_mb=FULL_CPU_MB,
             timeout_seconds=WRITER_TIMEOUT_SECONDS,
-            statements=permissions.of_writer(storage, queues.events, queues.dead_letters),
+            statements=permissions.of_writer(
+                storage, queues.events, queues.dead_letters, retracts=options.retracts
+            ),
             reserved_concurrency=options.reserved_concurrency,
             published=options.rollout != "none",
         )

@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tallyroll.archive.inventory import Archive
+from tallyroll.archive.restore import check_table
 from tallyroll.cli.archive.sources import OWN_BUCKET, WHICH, ArchiveAccess, ArchiveSource
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
-from tallyroll.operations.restore import check_table
 from tallyroll.resources import declare, identities_table
 
 

@@ -57,9 +57,9 @@ For example:
 def list_letters(*, limit: Limit = None, run: Run) -> int:
     """Count dead letters by reason and window.
 
-    Of each group: when its oldest message was sent, and when the first letter
-    expires (UTC). `undelivered` are those that the queue's own fuse moved after
-    1,000 receives.
+    Of each group: when its oldest message was sent, and on which day the first
+    letter expires (UTC; --json has its time). `undelivered` are those that the
+    queue's own fuse moved after 1,000 receives.
 
     For example:
       tallyroll dlq list --json
@@ -91,7 +91,7 @@ def list_letters(*, limit: Limit = None, run: Run) -> int:
         dict,
         lambda group: {
             "oldest sent": short_time(group["oldest"])[:-3],  # without seconds
-            "expires": short_time(group["expires"])[:-3],
+            "expires": short_time(group["expires"]).partition(" ")[0],  # the day
         },
     )
     if not groups:

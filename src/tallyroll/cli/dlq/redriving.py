@@ -99,6 +99,7 @@ class RedriveSummary:
     unfound: set[str]
     counted: Counter[tuple[LetterOutcome, str, str, WindowId]] = field(default_factory=Counter)
     left: list[Decision] = field(default_factory=list)
+    postponed: int = 0  # retractions
 
     def add(self, decision: Decision) -> None:
         """Count the result for a letter."""
@@ -169,18 +170,26 @@ class RedriveRun:
                 self.screen.tell("nothing was sent")
                 return 1
         done, scan = self._pass(dry=False, shown=True)
+        if done.postponed:
+            done, scan = self._pass(dry=False, shown=True, after=done)
         return done.end(scan, self.screen)
 
-    def _pass(self, *, dry: bool, shown: bool) -> tuple[RedriveSummary, DeadLetterScan]:
+    def _pass(
+        self, *, dry: bool, shown: bool, after: RedriveSummary | None = None
+    ) -> tuple[RedriveSummary, DeadLetterScan]:
         """Decide on the chosen letters, in batches side by side, and redrive them unless it is
         `dry`. Each is a JSON line if it is to be `shown` and JSON is asked for.
+
+        Retractions are redriven in a pass of their own, `after` that of events.
         """
-        summary = RedriveSummary(dry, set(self.choice.messages or ()))
+        summary = after or RedriveSummary(dry, set(self.choice.messages or ()))
         sent, lock = Names(), Lock()  # the lock is of both, and of stdout
 
         def treat(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
-            taken = self.choice.of(batch)
+            chosen = self.choice.of(batch)
+            taken = [one for one in chosen if dry or one.retracts == (after is not None)]
             with lock:
+                summary.postponed += 0 if after else len(chosen) - len(taken)
                 back = [one for one in taken if one.target and one.first_id in sent]
             new = [one for one in taken if one not in back]
             decisions = self.redriver.decide(new) if dry else self.redriver.redrive(new)
@@ -197,6 +206,8 @@ class RedriveRun:
 
         doing = "deciding" if dry else "redriving"
         limit = self.limit or (LOOKED_AT if dry else None)
+        if after and self.limit:
+            limit = max(1, self.limit - after.counted.total())
         try:
             scan = scan_through(self.made, treat, limit, self.screen, doing, self.jobs)
         except KeyboardInterrupt:

@@ -45,7 +45,7 @@ class OneEvent:
 
     :param key: the key of one event
     :param value: its value, a number; 1 if left out
-    :param id: its id: it counts once however often it is sent
+    :param id: its id: with --ts, it counts once however often sent
     :param payload: what else to keep of it
     """
 
@@ -110,13 +110,13 @@ def send(
     listed and left out. So are events that no window takes: it says which windows
     to open.
 
-    An event with an id of its own goes singly, and counts once however often it is
-    sent. Events without ids are packed, up to 1,000 to a message, which is cheaper.
-    Those of a FILE are named after its content and their lines: the same bytes sent
-    again with the same options count once. A FILE that was appended to or edited is
-    another one: its events without ids count again. So do events without an id from
-    stdin, and those that have no time either. What the queue did not certainly take
-    is kept by --unsent, under the ids it was sent with.
+    An event with an id goes singly, and with its time counts once however often it
+    is sent. Without a time it may count again in another window. Events without ids
+    are packed, up to 1,000 to a message, which is cheaper. Those of a FILE count
+    once if the same bytes are sent again with the same options; after a change to
+    the FILE they count again. So do events without an id from stdin, and those that
+    have no time either. What the queue did not certainly take is kept by --unsent,
+    under the ids it was sent with.
 
     For example:
       tallyroll send votes.jsonl.gz --wait
