@@ -357,7 +357,7 @@ class _Proof:
         """
         reading = takewhile(
             lambda _: self.effects.now() < self.deadline,
-            ArchivePass(self.bucket, self.prefix, self.codec),
+            ArchivePass(self.bucket, self.prefix, self.codec).uncounted(),
         )
         return repeats_named(reading, [bytes.fromhex(digest) for digest in repeats[:FINDINGS_KEPT]])
 

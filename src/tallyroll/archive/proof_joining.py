@@ -132,7 +132,7 @@ class TombstoneProof:
             now = self.effects.now()
             if end > first and (spilled or now >= began + NOTE_EVERY_MS or now >= self.deadline):
                 break
-            for number, found in enumerate(self.reading.items_of(file)):
+            for number, found in enumerate(self.reading.read(file)):
                 if number % CLOCK_EVERY_ITEMS == 0 and self.effects.now() >= self.deadline:
                     return None
                 if isinstance(found.holds, Record) and not (found.in_chunks and found.holds.packed):

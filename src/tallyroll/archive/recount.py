@@ -196,9 +196,20 @@ class ArchivePass:
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream the valid items of one data file."""
-        for found in read_items(self._bucket, file, self._codec, self.findings.add):
+        for found in self.read(file):
             self.counted.add(found.holds)
             yield found
+
+    def read(self, file: DataFile) -> Iterator[ArchivedItem]:
+        """The same, counting nothing, so that memory does not grow with the keys."""
+        return read_items(self._bucket, file, self._codec, self.findings.add)
+
+    def uncounted(self) -> Iterator[ArchivedItem]:
+        """Stream the items that are valid, counting nothing. Raises StoreError if the bucket
+        fails.
+        """
+        for file in self.files():
+            yield from self.read(file)
 
 
 def keys_differing_from_totals(

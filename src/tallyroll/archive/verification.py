@@ -52,7 +52,7 @@ class ArchiveReading(ArchivePass):
         found = RetractedEvents()
         proof = self.archive.proof
         if proof is None or any(proof.retracted):
-            for item in ArchivePass(self._bucket, self._prefix, self._codec):
+            for item in self._again():
                 if isinstance(item.holds, Tombstone) and key in (None, item.holds.key):
                     found.add(item.holds.key, item.holds.id, item.holds.index)
         window = self.archive.place.window
@@ -94,7 +94,7 @@ class ArchiveReading(ArchivePass):
         yield from self._retracted(totals)
         repeats = repeated([self._digests.rows()])
         if first := list(islice(repeats, FINDINGS_KEPT)):
-            yield from repeats_named(ArchivePass(self._bucket, self._prefix, self._codec), first)
+            yield from repeats_named(self._again(), first)
         yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
         if self.archive.problem:
             yield self.archive.problem
@@ -106,10 +106,14 @@ class ArchiveReading(ArchivePass):
             if proof.retracted != counted.taken:
                 yield f"retracted {counted.taken}, when proven {proof.retracted}"
 
+    def _again(self) -> Iterator[ArchivedItem]:
+        """Another pass over the archive, which counts nothing."""
+        return ArchivePass(self._bucket, self._prefix, self._codec).uncounted()
+
     def _retracted(self, totals: Totals | None) -> Iterator[str]:
         found = self.retractions
         yield from found.read_corrections(self._bucket, self._prefix, totals)
         if found.any:
-            yield from found.unjoined(lambda: ArchivePass(self._bucket, self._prefix, self._codec))
+            yield from found.unjoined(self._again)
         if totals:
             yield from sums_unlike(totals, self.archive.place.window)

@@ -7,17 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.adapters.dynamodb.items import jsonable, record_item, tally_key
-from tallyroll.archive import proof
+from tallyroll.adapters.dynamodb.items import jsonable, record_item, tally_key, tombstone_item
+from tallyroll.archive import proof, proof_joining
+from tallyroll.archive.layout import progress_dir
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.totals import Total
-from tests.harness.pipeline import WINDOW, record_with
-from tests.unit.archive.test_recount import archived, exported, proven, rewrite
+from tests.harness.pipeline import NOW, WINDOW, record_with
+from tests.unit.archive.test_recount import archived, exported, prefix, proven, rewrite
 
 pytestmark = pytest.mark.slow
 
 
-def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peak of a proof of ten times as many keys, all of them spilled and merged."""
+@pytest.mark.parametrize("retracted", [False, True])
+def test_memory_does_not_grow_with_the_number_of_keys(
+    monkeypatch: pytest.MonkeyPatch, *, retracted: bool
+) -> None:
+    """The peak of a proof of ten times as many keys, all of them spilled and merged; of each one
+    event is left, and perhaps another was retracted.
+    """
+    monkeypatch.setattr(proof_joining, "WANTED_HELD", 1_000)
     monkeypatch.setattr("tallyroll.model.formats.gzip_members.PART_BYTES_MAX", 16_384)
     monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
     monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
@@ -32,13 +40,22 @@ def test_memory_does_not_grow_with_the_number_of_keys(monkeypatch: pytest.Monkey
             record = record_with(f"e{n}", f"key-{n:06d}")
             tally = {**tally_key(spec, record.key, 1), "n": {"N": "1"}, "v": {"N": "1"}}
             items += [jsonable(record_item(record)), tally]
+            if retracted:
+                gone = replace(record, id=f"gone-{n}")
+                stone = Tombstone(gone.key, gone.id, 1, NOW, 1, 1_000_000, b"digest", 1, 30, "", "")
+                tally |= {"rn": {"N": "1"}, "rv": {"N": "1"}}
+                items += [jsonable(record_item(gone)), jsonable(tombstone_item(stone))]
             totals[record.key] = Total(record.key, WINDOW, 1, 1_000_000)
         pipeline.totals.put([*totals.values()])
+        if retracted:
+            pipeline.totals.put_retracted(WINDOW, dict.fromkeys(totals, (1, 1_000_000)))
         rewrite(pipeline, window, items)
         window = replace(window, keys=keys, events=keys, amount=keys * 1_000_000)
         del items, totals
         tracemalloc.start()
-        assert proven(pipeline, window) == 2 * keys + 4
-        peaks.append(tracemalloc.get_traced_memory()[1])
+        assert proven(pipeline, window) == (2 + 2 * retracted) * keys + 4
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        spilled = list(pipeline.bucket.list(progress_dir(prefix(window))))
+        peaks.append(peak - sum(len(pipeline.bucket.get(key)) for key in spilled))
     assert peaks[1] < 2.5 * peaks[0]
