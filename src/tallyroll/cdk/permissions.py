@@ -149,7 +149,8 @@ def of_cleanup(storage: Storage, pipeline: str, *, retracts: bool) -> Sequence[i
         _deny(storage.window_tables_arn, "DeleteTable"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
-        _tables(storage.totals.table_arn, "BatchGetItem"),
+        # The listing of corrections, which are copied where events may be taken back.
+        _tables(storage.totals.table_arn, "BatchGetItem", *(["Query"] if retracts else [])),
         # What was retracted, of a window that a release without retraction sealed.
         *_corrections(storage, "PutItem", retracts=retracts),
         _allow(

@@ -123,10 +123,11 @@ class Cleanup:
 
     def _tag_proven(self, window: Window) -> None:
         """Check the archive's proof itself, not only the state, and copy the corrections that the
-        window has by now; then tag the table as proven.
+        window has by now, unless nobody may retract any more; then tag the table as proven.
         """
         confirm(window, self.settings, self.bucket, self.catalog)
-        copy_corrections(window, self.totals, self.bucket)
+        if self.settings.retracts:
+            copy_corrections(window, self.totals, self.bucket)
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 

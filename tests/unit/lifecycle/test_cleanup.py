@@ -33,9 +33,9 @@ DAY = 24 * HOUR
 TO_THE_END = [Step.DROP, Step.DELETE, Step.FINISH]
 
 
-def sealed(deleting_ms: int = 0) -> Pipeline:
+def sealed(deleting_ms: int = 0, retraction: str = "operator") -> Pipeline:
     """A pipeline whose window of six o'clock, with two events, is sealed and past retention."""
-    pipeline = opened(replace(SMALL, retention_ms=DAY))
+    pipeline = opened(replace(SMALL, retention_ms=DAY, retraction=retraction))
     pipeline.store._deleting_ms = deleting_ms
     ts = pipeline.state(COLD).start
     messages = [pipeline.message({"id": f"e{n}", "key": "k", "ts": ts}, sent=ts) for n in range(2)]
@@ -286,6 +286,17 @@ def test_corrections_between_proof_and_drop_are_copied_beside_the_archive() -> N
     run(pipeline)
     assert pipeline.state(COLD).status is Status.DROPPED
     assert copied(pipeline) == [first, second], "those that come later are in the totals alone"
+
+
+def test_corrections_are_not_looked_for_where_nobody_may_retract() -> None:
+    """Cleanup may not query the totals then; the corrections stand in them."""
+    pipeline = sealed(retraction="off")
+    corrected(pipeline, "e0")
+    proven(pipeline)
+    pipeline.totals.corrected = broken  # type: ignore[method-assign]
+    assert not run(pipeline).problems
+    assert copied(pipeline) == []
+    assert pipeline.state(COLD).status is Status.DROPPED
 
 
 @pytest.mark.parametrize("call", ["revision", "corrected", "corrections"])
