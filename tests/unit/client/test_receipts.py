@@ -33,6 +33,19 @@ def test_each_that_waits_for_a_message_is_woken() -> None:
     assert results == [Delivery("p", "k", 2, 0)] * 3
 
 
+def test_a_callback_is_called_once_and_released() -> None:
+    """A service may keep receipts: what their callbacks hold must not stay with them."""
+    settled = message()
+    called: list[Receipt] = []
+    receipt = Receipt(settled, 0)
+    receipt.add_done_callback(called.append)
+    settled.settle(None)
+    for _ in range(2):
+        settled.call_back()
+    assert called == [receipt]
+    assert settled.callbacks == []
+
+
 def test_a_callback_is_not_added_in_the_middle_of_a_settlement() -> None:
     """Else it is added after all were called, and never called itself."""
     settled = message()

@@ -92,6 +92,9 @@ def test_a_file_of_which_nothing_waits_is_emptied_and_one_with_a_rest_is_written
     journal, _ = filled()
     spool = Spool(journal, compact_bytes=10, rewrite_bytes=10)
     messages = spool.recover().messages
+    with patch.object(journal, "replace") as replace:
+        spool.compact(messages, held=len(journal.data))
+    assert replace.call_count == 0, "it would not get shorter"
     spool.compact(messages, held=1)
     assert [message.id for message in recovered(journal.data).messages] == ["p0", "p1", "own"]
     spool.compact([], held=0)
@@ -149,6 +152,17 @@ def test_damaged_lines_are_kept_for_repair() -> None:
     assert sorted(journal.data.split(b"\n")) == sorted(good.split(b"\n"))
     Spool(journal).recover()
     assert journal.kept == b"no line\n"
+
+
+def test_entries_of_a_packet_whose_beginning_is_damaged_are_kept_too() -> None:
+    """They are whole, but belong to no packet: only a repair by hand finds their events again."""
+    journal, _ = filled()
+    lines = journal.data.splitlines(keepends=True)
+    lines[0] = b"x" + lines[0]
+    journal.data = b"".join(lines)
+    found = Spool(journal).recover()
+    assert [message.id for message in found.messages] == ["p1", "own"]
+    assert journal.kept == lines[0] + lines[1] + lines[2] + lines[6]
 
 
 def test_a_number_that_was_given_up_is_not_used_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from tallyroll.client.receipts import Outgoing
 from tallyroll.client.rules import ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import NotSent, Refused
-from tallyroll.ports.queue import PostError
+from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import NOW
 from tests.unit.client.stepped import Answer, Bytes, Stepped, busy, refused
 
@@ -88,15 +89,29 @@ def test_a_file_with_what_only_the_next_start_sends_is_not_emptied(journal: Byte
     assert [message.id for message in Spool(journal).recover().messages] == ["kept"]
 
 
+def unsure(posts: Sequence[Post]) -> list[PostError | None]:
+    """An answer that does not tell whether the queue has the messages."""
+    return [PostError("?", unknown=True)] * len(posts)
+
+
 @pytest.mark.parametrize("last", [refused("no"), Refused("SendMessageBatch: no", "AccessDenied")])
 def test_a_try_that_may_have_been_taken_is_not_forgotten(
     world: Stepped, last: Answer | Exception
 ) -> None:
-    world.poster.answers = [lambda posts: [PostError("?", unknown=True)] * len(posts), busy, last]
+    world.poster.answers = [unsure, busy, last]
     producer = world.producer()
     producer.send("k")
     with pytest.raises(NotSent) as caught:
         producer.flush()
+    assert caught.value.unknown
+
+
+def test_a_try_that_may_have_been_taken_is_not_forgotten_at_the_close(world: Stepped) -> None:
+    world.poster.answers = [unsure, *[busy] * 100]
+    producer = world.producer()
+    producer.send("k")
+    with pytest.raises(NotSent, match="the producer was closed; an earlier try may") as caught:
+        producer.close(1)
     assert caught.value.unknown
 
 
