@@ -129,9 +129,28 @@ def test_a_file_has_one_producer_at_a_time(tmp_path: Path) -> None:
     again = FileJournal(path)
     assert again.read() == b"two\nthree\n"
     again.close()
-    assert path.stat().st_mode & 0o077 == 0
+    for file in (path, Path(f"{path}.lock")):
+        assert file.stat().st_mode & 0o077 == 0
     with pytest.raises(UsageError, match="No such file"):
         FileJournal(tmp_path / "absent" / "spool")
+
+
+def test_a_file_that_cannot_be_opened_is_not_left_locked(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    path.mkdir()
+    with pytest.raises(UsageError, match="Is a directory"):
+        FileJournal(path)
+    path.rmdir()
+    FileJournal(path).close()
+
+
+def test_what_a_killed_process_left_of_a_new_file_gets_into_none(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    Path(f"{path}.new").write_bytes(b"one\ntwo\n")
+    file = FileJournal(path)
+    file.replace(b"three\n")
+    assert file.read() == b"three\n"
+    file.close()
 
 
 def test_a_message_whose_packet_is_closed_is_written_anew_with_its_body() -> None:
@@ -255,7 +274,9 @@ def test_a_replace_that_fails_leaves_the_file_in_use(
     assert file.read() == b"three\nfour\n"
     file.keep(b"five\n")
     file.keep(b"six\n")
-    assert Path(f"{path}.damaged").read_bytes() == b"five\nsix\n"
+    damaged = Path(f"{path}.damaged")
+    assert damaged.read_bytes() == b"five\nsix\n"
+    assert damaged.stat().st_mode & 0o077 == 0
     file.close()
 
 
