@@ -48,6 +48,7 @@ def test_a_kill_at_any_byte_loses_only_what_was_not_accepted() -> None:
         found = recovered(journal.data[:killed])
         assert found.damaged == []
         assert sum(message.events for message in found.messages) == accepted
+        assert all(message.events for message in found.messages), "an empty packet cannot count"
 
 
 def test_what_is_recovered_is_what_was_spooled() -> None:
@@ -115,6 +116,23 @@ def test_a_file_that_writing_anew_did_not_shorten_is_not_written_anew_each_time(
             spool.single(message)
         spool.compact(waiting, held=1)
         assert replace.call_count == 2
+
+
+def test_a_file_that_became_short_is_not_written_anew_before_it_is_long_again() -> None:
+    journal = Bytes()
+    spool = Spool(journal, rewrite_bytes=1_000)
+    one, other = (Outgoing(number, "p", "k", 0.0, body="x" * 400) for number in range(2))
+    spool.single(one)
+    spool.single(other)
+    spool.settle([0])
+    spool.single(one)
+    spool.compact([], held=1)
+    assert journal.data == b""
+    spool.single(one)
+    spool.single(other)
+    with patch.object(journal, "replace") as replace:
+        spool.compact([one, other], held=1)
+    assert replace.call_count == 0
 
 
 def test_a_file_has_one_producer_at_a_time(tmp_path: Path) -> None:
@@ -291,8 +309,8 @@ def test_a_file_that_is_replaced_again_and_again_keeps_no_descriptor_open(tmp_pa
     file.close()
 
 
-def test_a_record_of_another_kind_is_damage() -> None:
-    record = b"x 0 of a later version"
+@pytest.mark.parametrize("record", [b"x 0 of a later version", b"o 0 5", b"s 0 {}", b"f 0 no"])
+def test_a_record_of_another_kind_is_damage(record: bytes) -> None:
     data = b"%08x %b\n" % (crc32(record), record)
     assert recovered(data).damaged == [data[:-1]]
 

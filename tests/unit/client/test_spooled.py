@@ -164,6 +164,19 @@ def test_a_loss_that_was_not_told_is_told_by_the_next_start(world: Stepped, jour
     assert len(world.told) == 2
 
 
+def test_a_loss_that_was_told_at_the_start_is_not_told_again(
+    world: Stepped, journal: Bytes
+) -> None:
+    before = Spool(journal)
+    before.single(Outgoing(0, "own", "k", 0.0, body='{"id":"own"}'))
+    lost = Outgoing(1, "lost", "k", 0.0, body='{"id":"lost"}', events=1)
+    before.single(lost)
+    before.settle([], [(lost, "no")])
+    for _ in range(2):  # the first one is killed
+        world.producer(journal=journal)
+    assert [told.id for told in world.told] == ["lost"]
+
+
 def test_a_loss_that_the_full_disk_cannot_note_is_kept(world: Stepped, journal: Bytes) -> None:
     """It is not told as lost, since the next start sends it again."""
     world.poster.answers = [refused("no")]

@@ -228,6 +228,26 @@ def test_a_queue_that_fails_again_and_again_is_asked_less_often() -> None:
         pauses.append(due - tick)
         tick = due
     assert pauses == [pytest.approx(pauses[0] * 2**tries) for tries in range(4)]
+    outbox.answered(outbox.take(tick), [None], tick)
+    outbox.add("k", "k", "{}", tick)
+    outbox.failed(outbox.take(tick), "no reply", tick, unknown=True, final=False)
+    assert outbox.due_at() == pytest.approx(tick + pauses[0]), "it had answered"
+
+
+def test_what_is_held_is_what_waits() -> None:
+    """A message counts with its body, and makes room once it is sent; then others may linger."""
+    outbox = Outbox(ProducerRules(linger_ms=200, give_up_ms=None), lambda: "p", Random(1), None, 0)
+    body = "x" * 100_000
+    for number in range(11):
+        outbox.add(f"e{number}", "k", body, 0)
+        assert outbox.held > (number + 1) * len(body)
+    assert outbox.full
+    while outbox.held:
+        batch = outbox.take(200)
+        outbox.answered(batch, [None] * len(batch), 200)
+    assert outbox.unsettled == {}
+    outbox.add("young", "k", body, 210)
+    assert outbox.take(220) == []
 
 
 def test_a_packet_is_closed_when_it_is_full(world: Stepped) -> None:
