@@ -272,6 +272,7 @@ def _come_again(sqs: Place) -> None:
         ("another", "rejected/2026-11-20/m-1"),
         (BUCKET, "archive/2026-11-20/m-1"),
         (BUCKET, "rejected/2026-11-20/m-2"),
+        (BUCKET, "rejected/2026-11-20/m-12"),
         (BUCKET, "rejected/2026-11-20/../../m-1"),
         (BUCKET, "rejected/m-1"),
     ],

@@ -46,6 +46,7 @@ def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
     (letter,) = pipeline.queue.dead_letters
     assert letter.window == hour(6), "it keeps the window in which it happened"
     decision = operator.one()
+    assert decision.letter.why == "window-sealed"
     assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]
