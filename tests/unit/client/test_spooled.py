@@ -62,6 +62,15 @@ def test_what_is_left_at_the_close_is_sent_by_the_next_start(
     assert journal.data == b""
 
 
+def test_what_the_next_start_sends_has_its_whole_time_again(world: Stepped, journal: Bytes) -> None:
+    world.producer(journal=journal).send("k")  # killed
+    world.effects.pass_by(5_000)
+    world.poster.answers = [busy]
+    again = world.producer(journal=journal, give_up_ms=1_000)
+    again.flush()
+    assert (again.stats.confirmed, again.stats.failed) == (1, 0)
+
+
 def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
     world: Stepped, journal: Bytes
 ) -> None:

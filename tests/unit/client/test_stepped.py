@@ -15,7 +15,7 @@ from tallyroll.client import producer as producer_module
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Receipt
 from tallyroll.client.rules import ProducerRules
-from tallyroll.errors import BufferFull, NotSent, Refused, Unknown, UsageError
+from tallyroll.errors import BufferFull, NotSent, Refused, Throttled, Unknown, UsageError
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import MINUTE, NOW
 from tests.unit.client.stepped import Answer, Bytes, Stepped, all_taken, busy, refused
@@ -183,6 +183,16 @@ def test_a_queue_that_is_refused_as_a_whole_is_not_tried_again(world: Stepped) -
     with pytest.raises(NotSent, match=r"AccessDenied: no$"):
         producer.flush()
     assert len(world.poster.bodies) == 1
+    assert (producer.stats.throttled, producer.stats.unknown) == (0, 0)
+
+
+def test_a_request_that_failed_for_now_is_counted_as_what_it_was(world: Stepped) -> None:
+    slow, silent = Throttled("slow"), Unknown("no reply")
+    world.poster.answers = [silent, slow, slow, silent, slow]
+    producer = world.producer()
+    producer.send("k")
+    producer.flush()
+    assert (producer.stats.throttled, producer.stats.unknown) == (3, 2)
 
 
 def test_a_receipt_shows_its_event_and_whether_it_is_done(world: Stepped) -> None:
