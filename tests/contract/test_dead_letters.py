@@ -272,6 +272,7 @@ def _come_again(sqs: Place) -> None:
         ("another", "rejected/2026-11-20/m-1"),
         (BUCKET, "archive/2026-11-20/m-1"),
         (BUCKET, "rejected/2026-11-20/m-2"),
+        (BUCKET, "rejected/2026-11-20/m-12"),
         (BUCKET, "rejected/2026-11-20/../../m-1"),
         (BUCKET, "rejected/m-1"),
     ],
@@ -304,16 +305,16 @@ def test_the_body_of_a_redriven_message_is_fetched(sqs: Place) -> None:
 
 def test_a_pointer_that_no_writer_wrote_is_a_body(sqs: Place) -> None:
     assert sqs.settings
-    pointer = json.dumps({"bucket": "another", "key": "secret", "bytes": 1})
-    in_bucket = {"tallyroll-body": {"DataType": "String", "StringValue": "s3"}}
-    reason = {"tallyroll-reason": {"DataType": "String", "StringValue": "bad-key"}}
-    for body, attributes in ((pointer, in_bucket), ("no JSON", in_bucket | reason)):
+    told = _attributes(body="s3", reason="bad-key")
+    forged = [(body, told) for body in ("no JSON", "5", "[]", '{"bucket": "another"}')]
+    forged += [(json.dumps({"bucket": "another", "key": "secret"}), _attributes(body="s3"))]
+    for body, attributes in forged:
         sqs.sqs.send_message(
             QueueUrl=sqs.settings.dead_letters_url, MessageBody=body, MessageAttributes=attributes
         )
-    for letter in sqs.letters.peek(10, 60):
-        assert letter.pointer is None
-        assert sqs.letters.body(letter) == letter.body
+    letters = sqs.letters.peek(10, 60)
+    assert [letter.pointer for letter in letters] == [None] * len(forged)
+    assert {sqs.letters.body(letter) for letter in letters} == {body for body, _ in forged}
 
 
 def test_attributes_that_are_not_in_due_form_are_passed_over(sqs: Place) -> None:

@@ -16,7 +16,7 @@ from tallyroll.adapters.aws.lambda_events import sqs_messages
 from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, TS_MS_MAX
-from tallyroll.model.dead_letters import attributes_of, letter_of
+from tallyroll.model.dead_letters import attributes_of, letter_of, redrive_of
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.windows import is_window_id, window_id
 from tallyroll.reasons import Reason
@@ -205,6 +205,22 @@ def test_a_letter_whose_target_is_no_window_is_of_a_message_that_is_new(target: 
         moved=False,
     )
     assert (letter.first_id, letter.first_sent) == ("chosen", 1_700_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("first_id", "taken"),
+    [
+        ("!~", True),
+        ("i" * 100, True),
+        ("i" * 101, False),
+        ("", False),
+        ("a b", False),
+        ("\x7f", False),
+    ],
+)
+def test_an_id_is_of_visible_characters(first_id: str, *, taken: bool) -> None:
+    attributes = attributes_of(RedriveMark(WINDOW, first_id, NOW))
+    assert (redrive_of(attributes) is not None) is taken
 
 
 @pytest.mark.parametrize(("sent", "taken"), [(TS_MS_MAX, True), (TS_MS_MAX + 1, False)])

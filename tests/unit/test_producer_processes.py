@@ -218,6 +218,7 @@ producer = Producer(URL)
 receipts._turn.acquire()
 child = os.fork()
 if child == 0:
+    signal.alarm(120)  # ends a child that hangs
     producer.send("k")
     producer.flush(60)
     print("child sent", client.taken, flush=True)

@@ -128,6 +128,11 @@ def test_the_recount_tells_records_tallies_and_gates_apart() -> None:
     assert (counted.gates_shut, counted.gates_open) == (4, 0)
 
 
+def test_all_sums_of_a_recount_take_memory() -> None:
+    one, two = {"a": (1, 1)}, {"a": (1, 1), "b": (1, 1)}
+    assert [Recount(one, two).held, Recount(chunks=one, declared=two).held] == [3, 3]
+
+
 def test_an_archive_taken_before_the_window_was_sealed() -> None:
     pipeline, window = exported()
     rewrite(pipeline, window, [*archived(pipeline)[4:], *(gate_item(n) for n in range(1, 5))])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
+from time import sleep
 
 from tallyroll.client import receipts
 from tallyroll.client.receipts import Delivery, Outgoing, Receipt
+from tallyroll.errors import NotSent
 
 
 def message() -> Outgoing:
@@ -31,6 +34,30 @@ def test_each_that_waits_for_a_message_is_woken() -> None:
     for thread in threads:
         thread.join(60)
     assert results == [Delivery("p", "k", 2, 0)] * 3
+
+
+def test_a_loss_wakes_the_one_that_waits() -> None:
+    waiting, lost = message(), NotSent("no", events=2)
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(Receipt(waiting, 0).exception, 30)
+        while waiting.signal is None:
+            sleep(0.001)
+        waiting.settle(lost)
+        assert told.result(60) is lost
+
+
+def test_what_is_settled_is_released_and_its_callbacks_called_once() -> None:
+    """A service may keep receipts: neither bodies nor what callbacks hold must stay with them."""
+    settled = message()
+    settled.entries, settled.body = ["[1]"], "x"
+    called: list[Receipt] = []
+    receipt = Receipt(settled, 0)
+    receipt.add_done_callback(called.append)
+    settled.settle(None)
+    for _ in range(2):
+        settled.call_back()
+    assert called == [receipt]
+    assert (settled.entries, settled.body, settled.callbacks) == ([], "", [])
 
 
 def test_a_callback_is_not_added_in_the_middle_of_a_settlement() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from tallyroll.client.receipts import Outgoing
 from tallyroll.client.rules import ProducerRules
 from tallyroll.client.spool import Spool
 from tallyroll.errors import NotSent, Refused
-from tallyroll.ports.queue import PostError
+from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import NOW
 from tests.unit.client.stepped import Answer, Bytes, Stepped, busy, refused
 
@@ -61,6 +62,15 @@ def test_what_is_left_at_the_close_is_sent_by_the_next_start(
     assert journal.data == b""
 
 
+def test_what_the_next_start_sends_has_its_whole_time_again(world: Stepped, journal: Bytes) -> None:
+    world.producer(journal=journal).send("k")  # killed
+    world.effects.pass_by(5_000)
+    world.poster.answers = [busy]
+    again = world.producer(journal=journal, give_up_ms=1_000)
+    again.flush()
+    assert (again.stats.confirmed, again.stats.failed) == (1, 0)
+
+
 def test_a_file_with_an_outcome_that_is_not_told_yet_is_not_emptied(
     world: Stepped, journal: Bytes
 ) -> None:
@@ -88,15 +98,29 @@ def test_a_file_with_what_only_the_next_start_sends_is_not_emptied(journal: Byte
     assert [message.id for message in Spool(journal).recover().messages] == ["kept"]
 
 
+def unsure(posts: Sequence[Post]) -> list[PostError | None]:
+    """An answer that does not tell whether the queue has the messages."""
+    return [PostError("?", unknown=True)] * len(posts)
+
+
 @pytest.mark.parametrize("last", [refused("no"), Refused("SendMessageBatch: no", "AccessDenied")])
 def test_a_try_that_may_have_been_taken_is_not_forgotten(
     world: Stepped, last: Answer | Exception
 ) -> None:
-    world.poster.answers = [lambda posts: [PostError("?", unknown=True)] * len(posts), busy, last]
+    world.poster.answers = [unsure, busy, last]
     producer = world.producer()
     producer.send("k")
     with pytest.raises(NotSent) as caught:
         producer.flush()
+    assert caught.value.unknown
+
+
+def test_a_try_that_may_have_been_taken_is_not_forgotten_at_the_close(world: Stepped) -> None:
+    world.poster.answers = [unsure, *[busy] * 100]
+    producer = world.producer()
+    producer.send("k")
+    with pytest.raises(NotSent, match="the producer was closed; an earlier try may") as caught:
+        producer.close(1)
     assert caught.value.unknown
 
 
@@ -147,6 +171,19 @@ def test_a_loss_that_was_not_told_is_told_by_the_next_start(world: Stepped, jour
     producer.close()
     assert world.producer(journal=journal).stats.recovered == 0
     assert len(world.told) == 2
+
+
+def test_a_loss_that_was_told_at_the_start_is_not_told_again(
+    world: Stepped, journal: Bytes
+) -> None:
+    before = Spool(journal)
+    before.single(Outgoing(0, "own", "k", 0.0, body='{"id":"own"}'))
+    lost = Outgoing(1, "lost", "k", 0.0, body='{"id":"lost"}', events=1)
+    before.single(lost)
+    before.settle([], [(lost, "no")])
+    for _ in range(2):  # the first one is killed
+        world.producer(journal=journal)
+    assert [told.id for told in world.told] == ["lost"]
 
 
 def test_a_loss_that_the_full_disk_cannot_note_is_kept(world: Stepped, journal: Bytes) -> None:

@@ -15,7 +15,15 @@ from tallyroll.client import producer as producer_module
 from tallyroll.client.outbox import Outbox
 from tallyroll.client.receipts import Receipt
 from tallyroll.client.rules import ProducerRules
-from tallyroll.errors import BufferFull, NotSent, Refused, Rejected, Unknown, UsageError
+from tallyroll.errors import (
+    BufferFull,
+    NotSent,
+    Refused,
+    Rejected,
+    Throttled,
+    Unknown,
+    UsageError,
+)
 from tallyroll.ports.queue import Post, PostError
 from tests.harness.pipeline import MINUTE, NOW
 from tests.unit.client.stepped import Answer, Bytes, Stepped, all_taken, busy, refused
@@ -183,6 +191,16 @@ def test_a_queue_that_is_refused_as_a_whole_is_not_tried_again(world: Stepped) -
     with pytest.raises(NotSent, match=r"AccessDenied: no$"):
         producer.flush()
     assert len(world.poster.bodies) == 1
+    assert (producer.stats.throttled, producer.stats.unknown) == (0, 0)
+
+
+def test_a_request_that_failed_for_now_is_counted_as_what_it_was(world: Stepped) -> None:
+    slow, silent = Throttled("slow"), Unknown("no reply")
+    world.poster.answers = [silent, slow, slow, silent, slow]
+    producer = world.producer()
+    producer.send("k")
+    producer.flush()
+    assert (producer.stats.throttled, producer.stats.unknown) == (3, 2)
 
 
 def test_a_receipt_shows_its_event_and_whether_it_is_done(world: Stepped) -> None:
@@ -228,6 +246,26 @@ def test_a_queue_that_fails_again_and_again_is_asked_less_often() -> None:
         pauses.append(due - tick)
         tick = due
     assert pauses == [pytest.approx(pauses[0] * 2**tries) for tries in range(4)]
+    outbox.answered(outbox.take(tick), [None], tick)
+    outbox.add("k", "k", "{}", tick)
+    outbox.failed(outbox.take(tick), "no reply", tick, unknown=True, final=False)
+    assert outbox.due_at() == pytest.approx(tick + pauses[0]), "it had answered"
+
+
+def test_what_is_held_is_what_waits() -> None:
+    """A message counts with its body, and makes room once it is sent; then others may linger."""
+    outbox = Outbox(ProducerRules(linger_ms=200, give_up_ms=None), lambda: "p", Random(1), None, 0)
+    body = "x" * 100_000
+    for number in range(11):
+        outbox.add(f"e{number}", "k", body, 0)
+        assert outbox.held > (number + 1) * len(body)
+    assert outbox.full
+    while outbox.held:
+        batch = outbox.take(200)
+        outbox.answered(batch, [None] * len(batch), 200)
+    assert outbox.unsettled == {}
+    outbox.add("young", "k", body, 210)
+    assert outbox.take(220) == []
 
 
 def test_a_packet_is_closed_when_it_is_full(world: Stepped) -> None:

@@ -69,6 +69,18 @@ def test_what_waits_is_handed_back_and_says_for_what() -> None:
     assert case.fate == handed_back(f"window {hour(12)} is not made yet", waits=True)
 
 
+def test_however_late_it_is_one_message_is_read() -> None:
+    """Else a writer whose catalog is slow each time would count nothing at all."""
+    pipeline = opened()
+    known = BatchMessage(pipeline.message("-"), fate=rejected(Reason.NOT_JSON, ""))
+    cases = [BatchMessage(pipeline.message(json.dumps(event(name)))) for name in ("e1", "e2", "e3")]
+    placer = Placer(pipeline.settings, pipeline.catalog, cached(pipeline))
+    first, read, *late = placer.place([known, *cases], lambda: True)
+    assert (first, read.fate) == (known, None)
+    assert read.placed
+    assert [case.fate for case in late] == [handed_back("no time left to read it")] * 2
+
+
 def test_an_early_window_is_awaited_only_if_it_was_announced() -> None:
     pipeline = opened()
     long_ago = START - 1_000 * HOUR

@@ -15,7 +15,7 @@ from tallyroll.model.events import Envelope
 from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats import compression
 from tallyroll.model.formats.compression import compressed
-from tests.harness.pipeline import NOW, opened
+from tests.harness.pipeline import NOW, TIME_LEFT, opened
 
 
 def packet(packet_id: str, events: int = 3, payload: str = "x") -> str:
@@ -57,6 +57,16 @@ def test_one_packet_is_always_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened()
     bodies = [compressed(packet(f"p{number}")) for number in range(3)]
     assert [pipeline.write(*bodies[at:]).packed_events for at in range(3)] == [3, 3, 3]
+
+
+def test_each_batch_has_the_whole_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a writer that lives long enough would hand back every compressed packet."""
+    monkeypatch.setattr(limits, "EXPANDED_BATCH_BYTES_MAX", 250)
+    pipeline = opened()
+    writer = pipeline.writer()
+    for number in range(5):
+        message = pipeline.message(compressed(packet(f"p{number}")))
+        assert writer.write([message], TIME_LEFT).packed_events == 3
 
 
 BOMB = compressed("[" + "1," * 500_000 + "1]")  # 1 MB of JSON in 1.4 KB, and no packet

@@ -22,9 +22,11 @@ from tests.harness.redriving import LATE, Operator, counted, drain, records, rej
 def test_a_claim_that_stands_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, operator = with_late(sealed=True)
     identity = (hour(6), "k", "e1")
-    pipeline.catalog.claim(identity, Claim(hour(7), NOW - 1))
+    stands = Claim(hour(7), NOW - 1)
+    pipeline.catalog.claim(identity, stands)
     monkeypatch.setattr(pipeline.catalog, "claim", None)  # it is not put again
     assert operator.one(to=WINDOW).target == hour(7)
+    assert pipeline.catalog.claims([identity]) == {identity: stands}
     drain(pipeline)
     assert records(pipeline) == [(hour(7), "e1")]
 
@@ -44,6 +46,7 @@ def test_a_claim_moves_once_its_target_is_sealed_without_the_record() -> None:
     (letter,) = pipeline.queue.dead_letters
     assert letter.window == hour(6), "it keeps the window in which it happened"
     decision = operator.one()
+    assert decision.letter.why == "window-sealed"
     assert (decision.course, decision.target) == (LetterOutcome.REDRIVEN, WINDOW)
     drain(pipeline)
     assert records(pipeline) == [(WINDOW, "e1")]

@@ -10,6 +10,7 @@ import pytest
 
 from tallyroll.errors import Unknown
 from tallyroll.model.ids import Identity
+from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tallyroll.reasons import Reason
@@ -124,6 +125,20 @@ def test_keys_that_are_claimed_for_two_open_windows_wait() -> None:
     assert f"for the windows {hour(7)} and {WINDOW}" in left.detail
     seal(pipeline, hour(7))
     assert operator.one().target == WINDOW
+
+
+def test_what_counts_in_one_of_two_windows_need_not_wait_for_the_other() -> None:
+    pipeline, operator = late()
+    seal(pipeline, hour(6))
+    [copy] = pipeline.queue.dead_letters
+    assert operator.one().target == WINDOW
+    drain(pipeline)
+    claim = pipeline.catalog.claims([identity("a")])[identity("a")]
+    pipeline.catalog.move(identity("a"), claim, Claim(hour(7), NOW))
+    pipeline.move(Status.CLOSING, hour(7))
+    pipeline.queue.dead_letters.append(copy)
+    decision = operator.one()
+    assert (decision.course, decision.target) == (LetterOutcome.COUNTED, WINDOW)
 
 
 @pytest.mark.parametrize("overtaken", ["a", "b"])

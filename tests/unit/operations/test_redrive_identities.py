@@ -61,13 +61,30 @@ def test_what_nobody_counted_is_sent_again_and_counts_once(scope: str) -> None:
 def test_a_letter_whose_id_may_be_forgotten_needs_unverified() -> None:
     pipeline, operator = with_letter(IdentityScope.KEY)
     seal(pipeline, hour(6))
-    pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
+    known_until = LATE + QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms
+    pipeline.effects.pass_by(known_until - pipeline.effects.now())
     for _ in range(3):
         pipeline.roller().run(TIME_LEFT)
+    assert pipeline.effects.now() == known_until
+    (decision,) = operator.decide()
+    assert decision.course is LetterOutcome.REDRIVEN
+    pipeline.effects.pass_by(1)
     (decision,) = operator.decide()
     assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
     (decision,) = operator.decide(unverified=True)
     assert decision.course is LetterOutcome.REDRIVEN
+
+
+def test_the_rule_of_the_window_to_which_it_goes_also_makes_a_letter_too_old() -> None:
+    """Its own window is of before the rule: a copy may count in another one since."""
+    pipeline, _ = with_letter(IdentityScope.WINDOW)
+    seal(pipeline, hour(6))
+    pipeline.settings = replace(pipeline.settings, identity=IdentityScope.KEY)
+    pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
+    for _ in range(3):
+        pipeline.roller().run(TIME_LEFT)
+    (decision,) = Operator(pipeline).decide()
+    assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
 
 
 def test_while_identities_cannot_be_read_the_letter_stays() -> None:

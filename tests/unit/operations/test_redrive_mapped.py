@@ -78,6 +78,18 @@ def test_a_letter_that_no_writer_read_settles_its_mapping_first() -> None:
     assert window_start(hour(8)) < sent < window_start(hour(8)) + 60 * MINUTE
 
 
+def test_a_page_settles_the_mapping_of_its_newest_letter() -> None:
+    pipeline = opened(replace(SMALL, mapping=BY_VIDEO))
+    for _ in range(2):
+        pipeline.effects.pass_by(MINUTE)
+        reject(pipeline, body(pipeline.effects.now()), Reason.CRASHES_WRITER)
+    newest = pipeline.effects.now()
+    assert len(Operator(pipeline).decide()) == 2
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    assert calendar.mappings.until == newest + 1
+
+
 def test_a_time_of_sending_that_lies_ahead_settles_no_mapping_until_then() -> None:
     """Anybody can set it: it would keep the operator from another mapping for as long."""
     pipeline = opened(replace(SMALL, mapping=BY_VIDEO))
