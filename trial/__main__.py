@@ -161,6 +161,8 @@ def show(trial: Trial, console: Console) -> None:
             table.add_row(f"$ {name}", f"{dollars:.4f}")
         table.add_row("$ in all, without CloudWatch and storage", f"{sum(bill.values()):.4f}")
     console.print(table)
+    for watched in measured.without_data if measured else ():
+        console.print(f"NO DATA  {watched}")
     for problem in trial.problems:
         console.print(f"PROBLEM  {problem}")
     if trial.compared and not trial.problems:
@@ -178,7 +180,8 @@ def attempt(trial: Trial) -> int:
     except _ENDS_A_TRIAL as error:
         tell(f"{type(error).__name__}: {error}")
         return 1
-    return 1 if trial.problems else 0
+    unwatched = trial.measured and trial.measured.without_data
+    return 1 if trial.problems or unwatched else 0
 
 
 def main(given: Sequence[str] | None = None) -> int:

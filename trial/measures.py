@@ -7,7 +7,7 @@ Amazon DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; Amazon SQS D
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import ceil
@@ -18,6 +18,7 @@ from tallyroll.planning import prices
 from tallyroll.planning.costs import FUNCTION_GB, HOURS_A_MONTH, idle_month
 from tallyroll.settings import Settings
 from trial.load import Load
+from trial.watching import watched
 
 # The most that events cost, whatever goes wrong: write units of an event that shares nothing with
 # others (`make costs`: 4 for itself, 4 for its total, 6 for roll-ups), three times over; and each
@@ -86,6 +87,7 @@ class Measured:
         writer: Sums of the writer's own metrics.
         write_units, read_units: What DynamoDB consumed, by table.
         queue: Sums of the event queue's metrics.
+        without_data: What alarms watch and nobody published: the alarm, and the metric.
     """
 
     functions: dict[str, Series] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class Measured:
     write_units: dict[str, float] = field(default_factory=dict)
     read_units: dict[str, float] = field(default_factory=dict)
     queue: dict[str, float] = field(default_factory=dict)
+    without_data: list[str] = field(default_factory=list)
 
     @property
     def batch_size(self) -> float:
@@ -161,7 +164,18 @@ class Metrics:
                 for table in tables
             },
             {name: total("AWS/SQS", name, queue).total for name in _QUEUE},
+            [*self._without_data(since, until)],
         )
+
+    def _without_data(self, since: float, until: float) -> Iterator[str]:
+        for alarm, metric in watched(self.cloudwatch, self.pipeline):
+            if not metric:
+                yield f"{alarm}: there is no such alarm"
+                continue
+            namespace, name = metric["Namespace"], metric["MetricName"]
+            of = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
+            if not self._series(since, until, namespace, name, of).samples:
+                yield f"{alarm}: {namespace} {name} of {', '.join(of.values())}"
 
     def _series(
         self, since: float, until: float, namespace: str, name: str, of: Mapping[str, str]

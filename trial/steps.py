@@ -219,7 +219,16 @@ class Trial:
         self._until(is_open, "no window is open")
 
     def _send(self, now: Round) -> None:
+        """Send a round's events, until the writer has counted some of them."""
         send(self.plan.load, now.truth, self.account.client("sqs"), self.outputs["QueueUrl"])
+        [(key, _)] = now.truth.events.most_common(1)
+        before = sum(one.truth.events[key] for one in self.rounds if one is not now)
+
+        def counts() -> bool:
+            found = self.pipeline.reader.count(key, None, None, READ_MS, consistent=True)
+            return found.events > before
+
+        self._until(counts, "no event was counted")
 
     def _await_end(self, now: Round) -> None:
         """Until the windows of a round's events are dropped."""

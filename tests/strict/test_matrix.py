@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from tallyroll.adapters.dynamodb.exports import DynamoExports
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX
 from tallyroll.model.formats.references import Reference, object_key
 from tallyroll.pipeline import Pipeline
@@ -88,13 +89,22 @@ def lived(stage: Stage) -> None:
     assert counted(stage) == CALLED
 
 
+def export_keys(stage: Stage) -> set[str | None]:
+    """The KMS keys of all objects that DynamoDB's exports left; None for S3's own key."""
+    s3, bucket = stage.raw.s3, stage.settings.bucket
+    left = [key for key in stage.raw.keys_in(bucket, "archive/") if "/AWSDynamoDB/" in key]
+    assert len(left) >= 3, "data and two manifests"
+    return {s3.head_object(Bucket=bucket, Key=key).get("SSEKMSKeyId") for key in left}
+
+
 @dataclass(frozen=True)
 class Lived:
-    """What a life asked, and the roles that it had."""
+    """What a life asked, the roles that it had, and the keys of DynamoDB's exports in it."""
 
     asked: set[Asked]
     refused: list[tuple[str, Refusal]]
     roles: dict[str, Role]
+    export_keys: set[str | None] = field(default_factory=set)
 
 
 def of_life(gate: Gate) -> Lived:
@@ -117,7 +127,7 @@ def keyed(dynamodb_endpoint: str, governed: Template) -> Lived:
     """A life under a customer managed key, whose windows DynamoDB exports."""
     with staged(dynamodb_endpoint, governed, kms_key=KEY, exporter="native") as stage:
         lived(stage)
-        return of_life(stage.gate)
+        return replace(of_life(stage.gate), export_keys=export_keys(stage))
 
 
 @pytest.mark.parametrize("life", ["plain", "keyed"])
@@ -125,6 +135,20 @@ def test_no_request_of_a_life_is_refused(life: str, request: pytest.FixtureReque
     found: Lived = request.getfixturevalue(life)
     assert found.refused == []
     assert {function for function, _, _ in found.asked} == set(FUNCTIONS)
+
+
+def test_exports_lie_under_the_pipelines_key(keyed: Lived) -> None:
+    assert keyed.export_keys == {KEY}
+
+
+def test_an_export_that_names_no_key_lies_under_s3s_own(
+    dynamodb_endpoint: str, governed: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the bucket's default is: DynamoDB API Reference, ExportTableToPointInTime."""
+    monkeypatch.setattr(DynamoExports, "_encryption", lambda _: {})
+    with staged(dynamodb_endpoint, governed, kms_key=KEY, exporter="native") as stage:
+        lived(stage)
+        assert export_keys(stage) == {None}
 
 
 @pytest.mark.parametrize("reading", READINGS, ids=str)

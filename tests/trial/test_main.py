@@ -155,6 +155,27 @@ def test_problems_are_shown_and_give_status_1(
     assert removed == ["aws-test"]
 
 
+def test_an_alarm_without_data_is_shown_and_gives_status_1(
+    removed: list[str],
+    going: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(trial: Trial) -> None:
+        exact(trial)
+        assert trial.measured
+        trial.measured.without_data.append("aws-test-in-flight: there is no such alarm")
+
+    going(run)
+
+    assert main(given(tmp_path)) == 1
+
+    said = capsys.readouterr().out
+    assert "NO DATA  aws-test-in-flight: there is no such alarm" in said
+    assert "EXACT  3" in said
+    assert removed == ["aws-test"]
+
+
 def test_what_is_left_is_named_and_gives_status_1(
     account: Account,
     going: Callable[..., None],

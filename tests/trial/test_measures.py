@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
+from tallyroll.cdk.alarm_rules import ALARMS, rules_for
 from tallyroll.operations.doctor.rights import PACKAGES
 from tallyroll.planning import prices
 from tallyroll.planning.costs import FUNCTION_GB
 from tallyroll.settings import Settings
+from tests.drills.minutes import WATCHED, Read, healthy, published
 from trial.account import Account
 from trial.load import Load
 from trial.measures import Measured, Metrics, Series, ceiling
+from trial.watching import has_data
 
 SINCE = 1_795_163_430.0
 SETTINGS = Settings(name="aws-test", window_seconds=60)
+OVER = "GreaterThanThreshold"
+ROLLER = {"pipeline": "aws-test", "service": "roller"}
+USAGE = {"Service": "DynamoDB", "Resource": "TableCount"}
+
+
+def dimensions(of: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Name": key, "Value": value} for key, value in of.items()]
 
 
 def put(account: Account, namespace: str, name: str, values: dict[float, float], **of: str) -> None:
@@ -25,7 +36,7 @@ def put(account: Account, namespace: str, name: str, values: dict[float, float],
         MetricData=[
             {
                 "MetricName": name,
-                "Dimensions": [{"Name": key, "Value": text} for key, text in of.items()],
+                "Dimensions": dimensions(of),
                 "Value": value,
                 "Timestamp": SINCE + at,
             }
@@ -55,6 +66,74 @@ def test_metrics_are_summed_over_the_trial(account: Account) -> None:
     assert found.write_units == {table: 10}
     assert found.read_units == {table: 0}
     assert found.queue["NumberOfMessagesReceived"] == 42
+
+
+def put_alarms(account: Account) -> None:
+    """One alarm of a metric, and one of two; the others are missing."""
+    client = account.client("cloudwatch")
+    limits = {"EvaluationPeriods": 1, "Threshold": 1.0, "ComparisonOperator": OVER}
+    client.put_metric_alarm(
+        AlarmName="aws-test-writer-silent",
+        Namespace="Tallyroll",
+        MetricName="WritersSilentFor",
+        Dimensions=dimensions(ROLLER),
+        Statistic="Maximum",
+        Period=60,
+        **limits,
+    )
+    parts = [
+        {
+            "Id": id_,
+            "MetricStat": {
+                "Metric": {"Namespace": space, "MetricName": name, "Dimensions": dimensions(of)},
+                "Period": 300,
+                "Stat": "Maximum",
+            },
+            "ReturnData": False,
+        }
+        for id_, space, name, of in (
+            ("own", "Tallyroll", "WindowTables", ROLLER),
+            ("all", "AWS/Usage", "ResourceCount", USAGE),
+        )
+    ]
+    computed = {"Id": "expr", "Expression": "MAX([own, all])", "ReturnData": True}
+    client.put_metric_alarm(
+        AlarmName="aws-test-window-tables", Metrics=[computed, *parts], **limits
+    )
+
+
+def test_what_alarms_watch_and_nobody_publishes_is_named(account: Account) -> None:
+    put_alarms(account)
+    put(account, "Tallyroll", "WindowTables", {10: 3}, **ROLLER)
+    put(account, "Tallyroll", "WritersSilentFor", {4_000: 0}, **ROLLER)
+    metrics = Metrics(account.client("cloudwatch"), "aws-test")
+
+    found = metrics.measured(SINCE, SINCE + 1_000, [], []).without_data
+
+    missing = [one for one in found if one.endswith(": there is no such alarm")]
+    assert len(missing) == len(ALARMS) - 2
+    assert sorted({*found} - {*missing}) == [
+        "aws-test-window-tables: AWS/Usage ResourceCount of DynamoDB, TableCount",
+        "aws-test-writer-silent: Tallyroll WritersSilentFor of aws-test, roller",
+    ]
+    put(account, "AWS/Usage", "ResourceCount", {20: 9}, **USAGE)
+    put(account, "Tallyroll", "WritersSilentFor", {20: 0}, **ROLLER)
+    assert metrics.measured(SINCE, SINCE + 1_000, [], []).without_data == missing
+
+
+def test_data_is_expected_of_all_that_a_pipeline_in_health_publishes() -> None:
+    """Of the API and of reads it is not: a trial does without."""
+    unread = [replace(healthy(at, Settings()), read=Read(requests=0)) for at in range(60)]
+    published_ = {
+        one for at, minute in enumerate(unread) for each in published(minute, at) for one in each
+    }
+    rules = rules_for(Settings(), 864_000).values()
+    every = {metric for rule in rules for metric in rule.metrics.values()}
+
+    expected = {(one.source, one.of, one.name) for one in every if has_data(one)}
+
+    assert expected == WATCHED & published_
+    assert len(expected) >= 25
 
 
 def test_a_bill_is_what_was_measured_times_the_prices() -> None:

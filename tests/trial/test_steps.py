@@ -83,7 +83,7 @@ def answering(trial: Trial, answers: Answers, lost: int = 0) -> None:
 
     def count(key: str, *_: Any, consistent: bool) -> Any:
         sent = sum((one.truth.events for one in trial.rounds), Counter[str]())
-        events = sent[key] - lost * (key == "hot")
+        events = sent[key] - lost * (key in ("hot", "a"))
         return SimpleNamespace(complete=consistent, events=events)
 
     trial.__dict__["pipeline"] = SimpleNamespace(
@@ -205,6 +205,15 @@ def test_what_is_known_is_written_also_of_a_trial_that_did_not_end(
     assert [one["exporter"] for one in found["rounds"]] == ["scan", "native"]
     assert found["rounds"][0]["events"] == EVENTS
     assert found["measured"] is found["dollars"] is None
+
+
+@pytest.mark.usefixtures("without_end")
+def test_a_writer_that_counts_nothing_ends_the_trial_where_events_are_sent(trial: Trial) -> None:
+    open_ = [window(Status.OPEN)]
+    answering(trial, [open_, *[open_] * 40], lost=1)
+
+    with pytest.raises(TrialError, match="after 1 minutes no event was counted"):
+        trial.run()
 
 
 def test_options_make_windows_brief_and_choose_the_exporter() -> None:
