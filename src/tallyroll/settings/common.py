@@ -107,7 +107,9 @@ class CommonSettings(Described):
         RETRACTION_OFF,
         one_of(*RETRACTIONS),
         "who may take events back: `off`: nobody; `operator`: whoever may run `tallyroll retract`;"
-        " `queue`: also whoever may send to the event queue. Holds for windows that exist, too",
+        " `queue`: also whoever may send to the event queue. Holds for windows that exist, too. Go"
+        " back to `off` by way of `operator`, until all windows with retracted events are dropped:"
+        " cleanup then has the rights to prove and archive them",
     )
     mapping: Mapping[str, str | Sequence[str]] = setting(
         {},
