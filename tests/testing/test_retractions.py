@@ -50,6 +50,25 @@ def test_a_retraction_waits_for_its_event(tallyroll: Tallyroll) -> None:
     assert tallyroll.retracted("alice").events == 1
 
 
+@pytest.mark.parametrize("status", ["sealed", "dropped"])
+def test_an_event_of_a_window_in_the_past_is_taken_back(tallyroll: Tallyroll, status: str) -> None:
+    ts = now_ms()
+    post(tallyroll.queue_url, "alice", id="a", ts=ts, value=2.5)
+    post(tallyroll.queue_url, "alice", id="b", ts=ts)
+    while next(iter(tallyroll.windows().values()), "") != status:
+        tallyroll.advance(minutes=20)
+    tallyroll.retract("alice", "a", ts=ts, by="ann")
+    tallyroll.drain()
+    tallyroll.redeliver()
+    tallyroll.drain()
+    assert (tallyroll.count("alice"), tallyroll.sum("alice")) == (1, Decimal(1))
+    assert tallyroll.retracted("alice") == (1, Decimal("2.5"))
+    assert tallyroll.rejected() == []
+    tallyroll.retract("alice", "a", ts=ts)
+    tallyroll.drain()
+    assert tallyroll.retracted("alice").events == 1
+
+
 def test_a_retraction_without_an_event_is_rejected(tallyroll: Tallyroll) -> None:
     ts = now_ms()
     tallyroll.retract("alice", "a", ts=ts)
