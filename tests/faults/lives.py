@@ -9,6 +9,7 @@ from pathlib import Path
 from tallyroll.cli.main import WRONG_USE
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, SWEPT_AFTER_MS
 from tallyroll.model.formats.references import PAYLOADS_PREFIX, object_key
+from tallyroll.model.retractions import Retraction
 from tests.faults.exactness import STATES, Ledger, letters, rolled_up, status_of
 from tests.faults.injector import Crash
 from tests.faults.operators import look_after
@@ -121,6 +122,7 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     _post(world, ledger, plan, folder)
     turns(world, lambda: queue_empty(world), world.poll, lambda: ledger.ask_midway("a"))
     ledger.page_through(NOW_WINDOW, "a")
+    _take_back(world, ledger, plan, "b1")
     world.redeliver()
     conflict = event("a", "e1", BEGIN + MINUTE, value=7)
     large = "x" * (QUEUE_MESSAGE_BYTES_MAX - 99)  # with its reason too large for the queue
@@ -136,9 +138,13 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     turns(world, is_(world, "sealed", *both), world.roll, world.poll)
     world.redeliver()
     _redrive(world, ledger, plan)
+    _take_back(world, ledger, plan, "b2")
+    ledger.correct("back")
     ledger.ask_midway("a")
     uploads = _upload(world)
     turns(world, is_(world, "dropped", *both), lambda: _clean(world, plan), world.roll, world.poll)
+    _take_back(world, ledger, plan, "b3")
+    ledger.correct("back")
     world.redeliver()
     world.time.pass_by(max(0, DAY_SEALED - world.time.now()))
     turns(world, lambda: rolled_up(world, BEGIN), world.roll, world.poll)
@@ -272,6 +278,16 @@ def _redrive(world: World, ledger: Ledger, plan: Seeded) -> None:
     turns(world, lambda: queue_empty(world), world.poll)
 
 
+def _take_back(world: World, ledger: Ledger, plan: Seeded, event_id: str) -> None:
+    """Retract an event by the command, and wait until a writer has done so."""
+    body = Retraction("back", event_id, window=NOW_WINDOW, by="ann").body
+    # Delivered once more after the drop, of what was retracted before: a letter beside its effect.
+    ledger.allowed.add((body, "retraction-unproven"))
+    argv = ("retract", "back", event_id, "--ts", str(BEGIN + MINUTE), "--by", "ann")
+    _by_hand(world, plan, *argv)
+    turns(world, lambda: queue_empty(world), world.poll)
+
+
 def _restore(world: World, plan: Seeded, window: str, table: str, *options: str) -> None:
     """Restore an archive by the command, deleting the table first where it asks for that."""
     plan.may_crash = False
@@ -296,6 +312,9 @@ def _post(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
         for number in range(4):
             lines.append(event("a", f"{prefix}{number}", start + MINUTE, payload={"n": number}))
             ledger.expect(window, "a")
+        if window == NOW_WINDOW:
+            lines += [event("back", f"b{number}", start + MINUTE) for number in range(4)]
+            ledger.expect(window, "back", n=3)  # one is taken back while the window is open
         for number in range(3):
             lines.append(event("packed", None, start + number * SECOND, value=0.25))
             ledger.expect(window, "packed", "0.25")

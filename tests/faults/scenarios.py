@@ -66,6 +66,7 @@ class Scenarios:
                     plan,
                     lambda world, ledger: busy_life(world, ledger, plan, Path(folder)),
                     exporter="native",
+                    retraction="operator",
                     **(KEY if seed % 2 == 0 else {}),
                 )
 
