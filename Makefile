@@ -74,6 +74,7 @@ bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measur
 	@$(PY) -m benchmarks.archiving $(RECORDS)
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
+	@$(PY) -m benchmarks.retracting
 	@$(PY) -m benchmarks.producing
 	@$(PY) -m benchmarks.keyspaces
 

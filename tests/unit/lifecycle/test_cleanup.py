@@ -288,12 +288,14 @@ def test_corrections_between_proof_and_drop_are_copied_beside_the_archive() -> N
     assert copied(pipeline) == [first, second], "those that come later are in the totals alone"
 
 
-def test_corrections_are_not_looked_for_where_nobody_may_retract() -> None:
+def test_corrections_are_not_looked_for_where_nobody_may_retract(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Cleanup may not query the totals then; the corrections stand in them."""
     pipeline = sealed(retraction="off")
     corrected(pipeline, "e0")
     proven(pipeline)
-    pipeline.totals.corrected = broken  # type: ignore[method-assign]
+    monkeypatch.setattr(pipeline.totals, "corrected", broken)
     assert not run(pipeline).problems
     assert copied(pipeline) == []
     assert pipeline.state(COLD).status is Status.DROPPED
