@@ -43,5 +43,8 @@ def watched(cloudwatch: Any, pipeline: str) -> Iterator[tuple[str, Mapping[str, 
         parts = alarms[name].get("Metrics") or ()
         by_id = {one["Id"]: one["MetricStat"]["Metric"] for one in parts if "MetricStat" in one}
         for id_, metric in rule.metrics.items():
-            if has_data(metric):
-                yield name, by_id[id_] if by_id else alarms[name]
+            if has_data(metric):  # CloudFormation names the only metric of an alarm as it likes
+                yield (
+                    name,
+                    by_id[id_] if rule.expression else next(iter(by_id.values()), alarms[name]),
+                )
