@@ -68,9 +68,7 @@ class Recount:
         return _sum(self.tombstones)
 
     def net(self, key: str) -> tuple[int, int] | None:
-        """(events, amount) of a key's records, less what tombstones take from them; None if it has
-        neither. (0, 0) if all its events were retracted.
-        """
+        """(events, amount) of a key's records less its tombstones; None if it has neither."""
         if key not in self.tombstones:
             return self.records.get(key)
         (n, amount), (gone, value) = self.records.get(key, (0, 0)), self.tombstones[key]
@@ -205,9 +203,7 @@ class ArchivePass:
         return read_items(self._bucket, file, self._codec, self.findings.add)
 
     def uncounted(self) -> Iterator[ArchivedItem]:
-        """Stream the items that are valid, counting nothing. Raises StoreError if the bucket
-        fails.
-        """
+        """Stream the valid items, counting nothing. Raises StoreError if the bucket fails."""
         for file in self.files():
             yield from self.read(file)
 
@@ -215,12 +211,9 @@ class ArchivePass:
 def keys_differing_from_totals(
     window: WindowId, counted: Recount, totals: Totals | None, *, noted: bool = False
 ) -> Iterator[str]:
-    """The findings of each key whose records, tallies and total (if `totals` is given) disagree, of
-    which they say that another (events, amount) were retracted, or whose chunks are not those that
-    its records have.
-
-    A total that does not say what was retracted is a finding only if it must be `noted`: a roller
-    of an earlier release leaves it out.
+    """The findings of each key whose records, tallies and total (if `totals` is given) disagree on
+    what is there or was retracted, or whose chunks are not those that its records have. A total
+    that does not say what was retracted, as of an earlier release, must only if it is `noted`.
     """
     keys = sorted({key for sums in counted.kinds.values() for key in sums})
     corrected = bool(totals and totals.revision(revised(window)))
@@ -229,10 +222,8 @@ def keys_differing_from_totals(
         stored = totals.of_window(window, batch, corrected=corrected) if totals else {}
         for key in batch:
             sums = {"records": counted.net(key), "tallies": counted.tallies.get(key)}
-            taken = {
-                "tombstones": counted.tombstones.get(key),
-                "tallies": counted.retracted.get(key),
-            }
+            gone, tallied = counted.tombstones.get(key), counted.retracted.get(key)
+            taken = {"tombstones": gone, "tallies": tallied}
             if totals:
                 total = stored.get(key)
                 sums["total"] = (total.n, total.amount) if total else None
