@@ -29,6 +29,7 @@ _LEFT_OUT = (
     "cli/",
     "testing/",
     "planning/",
+    "operations/",
     "adapters/memory/",
 )  # no function imports them
 _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
