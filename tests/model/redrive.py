@@ -14,6 +14,7 @@ from tests.model.state import Action, Operator, State
 from tests.model.world import World
 
 CLAIM, STATE, RECORD, AFTER, IDENTITY, PUT, SEND, DELETE = range(8)
+LEAVE = -2  # instead of a target: only an identity can tell that it counted
 Step = tuple[Action, State]
 
 
@@ -87,7 +88,7 @@ def _record_read(world: World, state: State, operator: Operator) -> Iterator[Ste
         answer = "another content"
         foreign = world.homes[stored - 1] != world.homes[number]
         displaced = foreign and operator.before >= s.SEALED and place != world.homes[number]
-        after = _asking(operator) if displaced else None
+        after = _asking(operator) if displaced else _leaving(world, operator)
     yield ("look up record", number, place, answer), _moved(state, after)
 
 
@@ -95,7 +96,7 @@ def _state_read_again(world: World, state: State, operator: Operator) -> Iterato
     """What the absence of a record says depends on the state before and after it was read."""
     number, place = operator.message, operator.place
     status = state.windows[place].status
-    after: Operator | None = None
+    after = _leaving(world, operator)
     if status >= s.DROPPING and world.mistake is not Mistake.STATE_NOT_READ_AGAIN:
         # What a dropped window counted is not known: the letter stays, but for `--unverified`.
         if world.mistake is Mistake.ABSENT_IDENTITY_PROVES:
@@ -115,6 +116,13 @@ def _asking(operator: Operator) -> Operator:
     return operator._replace(step=IDENTITY, target=s.NOWHERE)
 
 
+def _leaving(world: World, operator: Operator) -> Operator | None:
+    """The letter stays, unless its identity says that it counted."""
+    slots = world.slots[operator.message]
+    known = slots[world.homes[operator.message]] or slots[operator.place]
+    return operator._replace(step=IDENTITY, target=LEAVE) if known else None
+
+
 def _identity_read(world: World, state: State, operator: Operator) -> Iterator[Step]:
     """The last thing that is read, under the rules of home, claimed and target window."""
     number = operator.message
@@ -123,12 +131,14 @@ def _identity_read(world: World, state: State, operator: Operator) -> Iterator[S
         takes = [at for at, window in enumerate(state.windows) if window.status == s.OPEN]
         targets = [at for at in takes if at != operator.place]
     for target in targets:
-        places = {world.homes[number], operator.place, target}
+        places = {world.homes[number], operator.place, target} - {LEAVE}
         slots = {slot for place in places for slot in world.slots[number][place]}
         found = [state.identities[slot] for slot in slots if state.identities[slot]]
         contents = {world.contents[identity[1]] for identity in found}
         after: Operator | None = operator._replace(step=PUT, target=target)
         answer = "absent"
+        if target == LEAVE:
+            after = None
         if world.contents[number] in contents:
             answer, after = "equal", operator._replace(step=DELETE)
         elif contents:
@@ -153,11 +163,9 @@ def _claim_put(world: World, state: State, operator: Operator) -> Iterator[Step]
 def _sent(_: World, state: State, operator: Operator) -> Iterator[Step]:
     number = operator.message
     copy = (number, operator.target, state.day)
-    writers = state.writers
-    if copy in state.queue:  # two copies: writers that have one acknowledge the older
-        writers = tuple(
-            sorted(each._replace(stale=each.stale or each[:3] == copy) for each in writers)
-        )
+    writers = tuple(  # those that have an equal one acknowledge the older
+        sorted(each._replace(stale=each.stale or each[:3] == copy) for each in state.writers)
+    )
     queue = tuple(sorted({*state.queue, copy}))
     after = operator._replace(step=DELETE)
     action = ("redrive", number, operator.target, "")
