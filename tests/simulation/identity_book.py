@@ -71,6 +71,10 @@ class IdentityBook:
         """Take note of when a delivery began."""
         self._received[message.receipt] = self._world.now
 
+    def contents_of(self, identity: Identity) -> Sequence[Content]:
+        """The contents that a stored record may have: one, but where mappings change keys."""
+        return self._contents.get(identity, ())
+
     def taken_by(self, sent: Sent) -> list[Taken]:
         """What has the id of a message, by the rules of the window of its time and of the one where
         it is to count.

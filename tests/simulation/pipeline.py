@@ -22,6 +22,7 @@ from tallyroll import limits
 from tallyroll.errors import Absent, Archived
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
+from tests.simulation.abstraction import Abstraction
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.echoes import Echoes
 from tests.simulation.gauges import Gauges, Publisher
@@ -33,6 +34,7 @@ from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
 from tests.simulation.marking_windows import watch_store
 from tests.simulation.marks import Marks
+from tests.simulation.model_steps import Steps, Unmapped
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.paced import Leases
@@ -65,6 +67,7 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.wires import StoreWire
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
+from tests.simulation.writer_steps import WriterSteps
 
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
@@ -112,6 +115,7 @@ class System:
         self.exports = SimExports(self)
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
         self.letters = SimDeadLetters(self)
+        self.truth = Abstraction(self)
         self.operator = Operator(self)
         self.historian = Historian(self)
         self.platform = Platform(self)
@@ -126,6 +130,10 @@ class System:
     def wired_store(self, port: Any) -> Store:
         """The store as a function has it, over a port that may ail."""
         return cast("Store", StoreWire(self.world, port))
+
+    def steps_of(self, function: str) -> Steps:
+        """What compares the steps of a function with the model's."""
+        return WriterSteps(self) if function == "writer" else Unmapped(self)
 
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
         """Count the store's marks until the patch is undone."""

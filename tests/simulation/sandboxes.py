@@ -141,16 +141,19 @@ class Platform:
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
         ill = partial(Ailing, system.lasting_faults, name)
+        steps = system.steps_of(name)
         ports = {
-            "store": system.wired_store(ill("store", system.store)),
-            "catalog": Wire(world, ill("catalog", system.catalog)),
+            "store": system.wired_store(ill("store", steps.inside(system.store))),
+            "catalog": Wire(world, ill("catalog", steps.inside(system.catalog))),
             "totals": TotalsWire(world, ill("totals", system.totals)),
-            "queue": QueueWire(world, ill("queue", system.queue)),
+            "queue": QueueWire(world, ill("queue", steps.inside(system.queue))),
             "bucket": BucketWire(world, ill("bucket", system.bucket)),
             "exports": Wire(world, ill("exports", system.exports)),
         }
-        made = Pipeline(settings, effects, ports=ports)
+        asked = {each: steps.outside(ports[each]) for each in ("store", "catalog", "queue")}
+        made = Pipeline(settings, effects, ports={**ports, **asked})
         use_case = getattr(made, USE_CASES.get(name, name))
+        steps.begin(use_case)
         self._built_ever += 1
         return Sandbox(self._built_ever, use_case, settings, clock_ms)
 

@@ -20,6 +20,7 @@ from tallyroll.settings import SCAN
 from tests.simulation import pipeline
 from tests.simulation.identity_rules import IdentityPlan
 from tests.simulation.marks import Marks
+from tests.simulation.model_steps import Steps, Unmapped
 from tests.simulation.operators import Operator
 from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.plans import SETTINGS, Plan, plan_of
@@ -78,6 +79,10 @@ class RowSystem(System):
         catalog = cast("Catalog", Wire(self.world, self.catalog))
         rows = cast("Any", RowsWire(self.world, port, self.spell_ms))
         return RowStore(rows, catalog, SimEffects(self.world))
+
+    def steps_of(self, function: str) -> Steps:
+        """Of none: the model has transactions."""
+        return Unmapped(self)
 
     def is_whole(self, answer: Mapping[str, Any]) -> bool:
         """While a window is being closed, it may be missing."""
