@@ -14,7 +14,6 @@ from tests.model.state import Action, Operator, State
 from tests.model.world import World
 
 CLAIM, STATE, RECORD, AFTER, IDENTITY, PUT, SEND, DELETE = range(8)
-LEAVE = -2  # instead of a target: only an identity can tell that it counted
 Step = tuple[Action, State]
 
 
@@ -39,6 +38,8 @@ def steps(world: World, state: State) -> Iterator[Step]:
         return
     yield ("leave letter", operator.message, -1, ""), _left(state, operator)
     yield from _STEPS[operator.step](world, state, operator)
+    if operator.step in (STATE, RECORD, AFTER):
+        yield from _known(world, state, operator)
 
 
 def _left(state: State, operator: Operator) -> State:
@@ -50,10 +51,8 @@ def _left(state: State, operator: Operator) -> State:
 
 
 def _moved(state: State, operator: Operator | None) -> State:
-    if operator is None:
-        assert state.operator
-        return _left(state, state.operator)
-    return state._replace(operator=operator)
+    """None: the letter stays, and the operator leaves it, or finds it by its identity."""
+    return state._replace(operator=operator or state.operator)
 
 
 def _claim_read(world: World, state: State, operator: Operator) -> Iterator[Step]:
@@ -88,7 +87,7 @@ def _record_read(world: World, state: State, operator: Operator) -> Iterator[Ste
         answer = "another content"
         foreign = world.homes[stored - 1] != world.homes[number]
         displaced = foreign and operator.before >= s.SEALED and place != world.homes[number]
-        after = _asking(operator) if displaced else _leaving(world, operator)
+        after = _asking(operator) if displaced else None
     yield ("look up record", number, place, answer), _moved(state, after)
 
 
@@ -96,7 +95,7 @@ def _state_read_again(world: World, state: State, operator: Operator) -> Iterato
     """What the absence of a record says depends on the state before and after it was read."""
     number, place = operator.message, operator.place
     status = state.windows[place].status
-    after = _leaving(world, operator)
+    after: Operator | None = None
     if status >= s.DROPPING and world.mistake is not Mistake.STATE_NOT_READ_AGAIN:
         # What a dropped window counted is not known: the letter stays, but for `--unverified`.
         if world.mistake is Mistake.ABSENT_IDENTITY_PROVES:
@@ -116,13 +115,6 @@ def _asking(operator: Operator) -> Operator:
     return operator._replace(step=IDENTITY, target=s.NOWHERE)
 
 
-def _leaving(world: World, operator: Operator) -> Operator | None:
-    """The letter stays, unless its identity says that it counted."""
-    slots = world.slots[operator.message]
-    known = slots[world.homes[operator.message]] or slots[operator.place]
-    return operator._replace(step=IDENTITY, target=LEAVE) if known else None
-
-
 def _identity_read(world: World, state: State, operator: Operator) -> Iterator[Step]:
     """The last thing that is read, under the rules of home, claimed and target window."""
     number = operator.message
@@ -131,19 +123,30 @@ def _identity_read(world: World, state: State, operator: Operator) -> Iterator[S
         takes = [at for at, window in enumerate(state.windows) if window.status == s.OPEN]
         targets = [at for at in takes if at != operator.place]
     for target in targets:
-        places = {world.homes[number], operator.place, target} - {LEAVE}
+        places = {world.homes[number], operator.place, target}
         slots = {slot for place in places for slot in world.slots[number][place]}
         found = [state.identities[slot] for slot in slots if state.identities[slot]]
         contents = {world.contents[identity[1]] for identity in found}
         after: Operator | None = operator._replace(step=PUT, target=target)
         answer = "absent"
-        if target == LEAVE:
-            after = None
         if world.contents[number] in contents:
             answer, after = "equal", operator._replace(step=DELETE)
         elif contents:
             answer, after = "another content", None
         yield ("look up identity", number, target, answer), _moved(state, after)
+
+
+def _known(world: World, state: State, operator: Operator) -> Iterator[Step]:
+    """An identity of the event's content tells that it counted, whatever else can be read."""
+    number, place = operator.message, operator.place
+    takes = [at for at, window in enumerate(state.windows) if window.status == s.OPEN]
+    slots = {
+        slot for at in (world.homes[number], place, *takes) for slot in world.slots[number][at]
+    }
+    found = [state.identities[slot] for slot in slots if state.identities[slot]]
+    if any(world.contents[identity[1]] == world.contents[number] for identity in found):
+        after = operator._replace(step=DELETE)
+        yield ("look up identity", number, place, "equal"), _moved(state, after)
 
 
 def _claim_put(world: World, state: State, operator: Operator) -> Iterator[Step]:

@@ -18,10 +18,10 @@ from tallyroll.adapters.dynamodb.items import gate_key, record_key
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Missing
 from tallyroll.model.ids import IdentityItem, identity_names
-from tallyroll.model.records import Record
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import window_start
+from tallyroll.ports.catalog import Claim
 from tests.model import redrive, retraction, state, writer
 from tests.model.state import Action, Numbers, Operator, State, Writer
 from tests.model.world import KEY, PIPELINE, WINDOW, Event, World
@@ -55,12 +55,15 @@ SCOPES = {rule: scope for scope, rule in RULES.items()}
 class Subject:
     """A message or letter. `at` is where its writer or operator may be, by what it did so far;
     `path` is what it did. A `twin` has another message of its id in its batch: for which of them a
-    call is, is not known.
+    call is, is not known. Only one that is or may be `redriven` has a claim. It was delivered at
+    `began` (ms).
     """
 
     name: str
     sent: Sent
     windows: list[str]
+    redriven: bool
+    began: int
     at: list[At] = field(default_factory=list)
     path: list[Action] = field(default_factory=list)
     twin: bool = False
@@ -154,16 +157,12 @@ class Abstraction:
     def __init__(self, system: System) -> None:
         self._system = system
         self._oracle = system.oracle
-        self._homes: dict[Identity, str] = {}
 
-    def subject(self, name: str, sent: Sent) -> Subject:
+    def subject(self, name: str, sent: Sent, *, redriven: bool) -> Subject:
         """A message, of which nothing is known yet."""
-        return Subject(name, sent, [self._oracle.window_of(sent.time), ""])
-
-    def on_committed(self, window: str, record: Record) -> None:
-        """Take note of the time in a record that is stored."""
-        home = self._oracle.window_of(record.ts)
-        self._homes.setdefault((window, record.key, record.id), home)
+        return Subject(
+            name, sent, [self._oracle.window_of(sent.time), ""], redriven, self._system.world.now
+        )
 
     def keys(self, subject: Subject) -> list[str]:
         """The keys of a message, the least first."""
@@ -184,24 +183,27 @@ class Abstraction:
             tuple(
                 [self._identity(subject, name) for name in self._item_names(subject, kind, keys)]
             ),
-            (self.claim(subject, None), state.NOWHERE),
+            (self.claim(subject) if subject.redriven else state.NOWHERE, state.NOWHERE),
         )
 
-    def claim(self, subject: Subject, answer: object) -> int:
-        """The window for which all identities of a subject are claimed, by an answer or in truth:
-        the first other one than its target if they differ.
+    def claims(self, subject: Subject, found: Mapping[Identity, Claim] | None = None) -> list[int]:
+        """The windows for which the identities of a subject are claimed, each once, by an answer or
+        in truth.
         """
-        identities = self.claimed(subject)
-        found = self._system.catalog._claims if answer is None else answer
-        assert hasattr(found, "get")
-        claims = [found.get(each) for each in identities]
-        places = [subject.number(each.target) if each else state.NOWHERE for each in claims]
+        claims = self._system.catalog._claims if found is None else found
+        stored = [claims.get(each) for each in self.claimed(subject)]
+        places = [subject.number(each.target) if each else state.NOWHERE for each in stored]
+        return [*dict.fromkeys(places)]
+
+    def claim(self, subject: Subject, found: Mapping[Identity, Claim] | None = None) -> int:
+        """The same as one: if they differ, one that is not the message's target."""
+        places = self.claims(subject, found)
         target = subject.number(subject.sent.target) if subject.sent.target else places[0]
         return next((place for place in places if place != target), places[0])
 
     def spec(self, window: str) -> Spec | None:
         """A window's spec."""
-        return self._system.catalog.specs([window]).get(window)
+        return self._system.catalog._specs.get(window)
 
     def state_of(self, window: str) -> Window | None:
         """A window's state, which no lens hides."""
@@ -222,7 +224,8 @@ class Abstraction:
         """Which message stored a record: this one, or an equal one; or which other."""
         if self._oracle.content_of(subject.sent) in self._oracle.book.contents_of(identity):
             return OWN
-        return RIVAL if self._homes.get(identity) == subject.windows[0] else FOREIGN
+        home = self._oracle.window_of(self._oracle.book.time_of(identity))
+        return RIVAL if home == subject.windows[0] else FOREIGN
 
     def item_names(self, subject: Subject, places: Sequence[int]) -> list[str]:
         """The names of a message's identities by the rules of these windows."""
@@ -236,8 +239,11 @@ class Abstraction:
     ) -> str:
         """The model's answer to a read that found these of the identities of a message."""
         items = [found[name] for name in names if name in found]
-        identities = [(item.window, item.key, subject.sent.id) for item in items]
-        contents = [self.content(subject, each) for each in identities]
+        return self.answer(subject, [(each.window, each.key, subject.sent.id) for each in items])
+
+    def answer(self, subject: Subject, stored: Sequence[Identity]) -> str:
+        """The model's answer to a read that found these records, or identities of theirs."""
+        contents = [self.content(subject, each) for each in stored]
         return "absent" if not contents else "equal" if OWN in contents else "another content"
 
     def _kind(self, subject: Subject, *, late: bool) -> tuple[list[str], Kind]:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallyroll.errors import StoreError
+from tests.model import state
 from tests.model.state import NOWHERE, Action
 from tests.model.words import told
 from tests.simulation.abstraction import NONE, At, Kind, Subject, View, moves, world_of
@@ -47,8 +48,15 @@ UNMAPPED: Mapping[str, str] = {
     "counts": NOTES,
     "delay": "it hides a message that is handed back",
     "body": "a letter's body never changes",
+    "peek": "letters are taken when the page begins on which they are",
+    "give_back": "a letter may be left at any time",
+    "count": "the scan of letters ends by it",
 }
 """The verbs of ports that map to no action, and why. What is in no table fails the seed."""
+
+
+TABLES = ("no table", "its table", "a table that was made again")
+GATES = ("no gate open", "some gates open", "all gates open", "no gates")
 
 
 class Steps:
@@ -142,18 +150,34 @@ class Steps:
 
     def _fail(self, subject: Subject, view: View, action: Action, at: Sequence[At]) -> None:
         """End the simulation: the model does not allow an action."""
-        path = told(world_of(view.kind), [*subject.path, action])
-        windows = [f"window {n} is {name}" for n, name in enumerate(subject.windows) if name]
         allowed = dict.fromkeys(found for each in at for found, _ in moves(view, each))
+        what = _told(subject, view, [*subject.path, action])
         self._world.fail(
-            f"model: seed {self._world.seed}: {subject.name}, id {subject.sent.id}: "
-            + "; ".join([*windows, *map(str.strip, path)])
-            + f"; which the model does not allow in {view}, but only {[*allowed]}"
+            f"model: seed {self._world.seed}: {what}; the model does not allow this last step,"
+            f" but only {[*allowed]}"
         )
 
-    def _needless(self, what: str) -> None:
-        """End the simulation: a read that no message needs, in the model and in the table."""
-        self._world.fail(f"model: {self._world.current.name} reads {what}, which no message needs")
+    def _needless(self, what: str, subjects: Sequence[Subject]) -> None:
+        """End the simulation: a read that no message needs now, in the model and in the table."""
+        after = [_told(each, self._truth.view(each), each.path) for each in subjects]
+        self._world.fail(
+            f"model: seed {self._world.seed}: {self._world.current.name} reads {what}; the model"
+            f" does not allow this step after {' / '.join(after) or 'nothing'}"
+        )
+
+
+def _told(subject: Subject, view: View, path: Sequence[Action]) -> str:
+    """A message or letter, its windows as they are, and what was done with it."""
+    names = [f"window {n} is {name}" for n, name in enumerate(subject.windows) if name]
+    truth = [
+        f"window {n}: {state.STATUS_NAMES[one.status]}, {TABLES[one.table]}, {GATES[one.gates]},"
+        f" records {one.records}"
+        for n, one in enumerate(view.windows)
+        if n < len(subject.windows) and subject.windows[n] and view is not ANY
+    ]
+    lines = map(str.strip, told(world_of(view.kind), path))
+    known = [f"identities {view.identities}, claim {view.claims[0]}"] if truth else []
+    return f"{subject.name}, id {subject.sent.id}: " + "; ".join([*names, *truth, *known, *lines])
 
 
 class Unmapped(Steps):

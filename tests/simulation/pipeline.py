@@ -23,6 +23,7 @@ from tallyroll.errors import Absent, Archived
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.simulation.abstraction import Abstraction
+from tests.simulation.compared import watch_windows
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.echoes import Echoes
 from tests.simulation.gauges import Gauges, Publisher
@@ -34,7 +35,6 @@ from tests.simulation.liveness import Liveness, forever
 from tests.simulation.marking import watch
 from tests.simulation.marking_windows import watch_store
 from tests.simulation.marks import Marks
-from tests.simulation.model_steps import Steps, Unmapped
 from tests.simulation.operators import Operator
 from tests.simulation.oracle import Oracle
 from tests.simulation.paced import Leases
@@ -67,7 +67,6 @@ from tests.simulation.watched import (
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.wires import StoreWire
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
-from tests.simulation.writer_steps import WriterSteps
 
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
@@ -86,6 +85,7 @@ class System:
 
     start: ClassVar[int] = START_MS
     base: ClassVar[Settings] = SETTINGS
+    modelled: ClassVar[bool] = True  # the model says what its functions may do
     unlisted: ClassVar[tuple[type[Exception], ...]] = (Absent, Archived)  # raised for largest keys
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
@@ -130,10 +130,6 @@ class System:
     def wired_store(self, port: Any) -> Store:
         """The store as a function has it, over a port that may ail."""
         return cast("Store", StoreWire(self.world, port))
-
-    def steps_of(self, function: str) -> Steps:
-        """What compares the steps of a function with the model's."""
-        return WriterSteps(self) if function == "writer" else Unmapped(self)
 
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
         """Count the store's marks until the patch is undone."""
@@ -357,6 +353,7 @@ def handlers_of(system: System) -> Iterator[None]:
     """The same, with limits as small as the settings of a short simulation."""
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
         watch(system, patch)
+        watch_windows(system, patch)
         patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
         for module, name, number in SMALL:
             patch.setattr(module, name, number)

@@ -12,6 +12,7 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from tests.simulation.compared import steps_of
 from tests.simulation.gauges import gauge_invocation
 from tests.simulation.lasting_faults import Ailing
 from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
@@ -141,7 +142,7 @@ class Platform:
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
         ill = partial(Ailing, system.lasting_faults, name)
-        steps = system.steps_of(name)
+        steps = steps_of(system, name)
         ports = {
             "store": system.wired_store(ill("store", steps.inside(system.store))),
             "catalog": Wire(world, ill("catalog", steps.inside(system.catalog))),

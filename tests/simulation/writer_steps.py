@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.errors import Missing, StoreError
+from tallyroll.limits import SPEC_ABSENT_CACHED_MS
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_start
 from tallyroll.ports.store import Answer, Verdict
@@ -55,7 +56,7 @@ class WriterSteps(Steps):
         self._batch: list[Subject] = []
         self._by_id: dict[str, list[Subject]] = {}
         self._by_receipt: dict[str, Subject] = {}
-        self._sent: dict[Any, Subject] = {}
+        self._sent: dict[Any, list[Subject]] = {}
         self._remembered: dict[str, None] = {}
 
     def begin(self, writer: Any) -> None:
@@ -82,7 +83,8 @@ class WriterSteps(Steps):
     def _deliver(self, message: Any) -> None:
         sent = self._system.oracle.sent[message.id]
         name = f"message {message.id}, received {message.receives} times"
-        subject = self._by_receipt[message.receipt] = self._truth.subject(name, sent)
+        subject = self._truth.subject(name, sent, redriven=bool(sent.target))
+        self._by_receipt[message.receipt] = subject
         self._batch.append(subject)
         if not sent.bad:
             target = subject.number(sent.target) if sent.target else NOWHERE
@@ -138,7 +140,7 @@ class WriterSteps(Steps):
                 action = ("read claim", OWN, self._truth.claim(subject, found), "")
                 learns.append(self._step(subject, view, action, at))
             if not learns:
-                self._needless(f"the claims of {identities}")
+                self._needless(f"the claims of {identities}", self._batch)
             return all_of(learns)
 
         return judge
@@ -150,13 +152,12 @@ class WriterSteps(Steps):
     # --- the transaction
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
-        """Keep the messages of a transaction, which may be carried out when their batch is over."""
+        """Keep the messages of a transaction: it may be carried out when their batch is over."""
         if verb != "commit":
             return
         spec, records, _ = args
         for record in records:
-            found = self._of_record(spec.window, record)
-            self._sent[_name(spec.window, record)] = found[0]
+            self._sent[_name(spec.window, record)] = self._of_record(spec.window, record)
 
     def _of_record(self, window: str, record: Any) -> list[Subject]:
         """The messages of the batch that have this very record; equal ones have one fate."""
@@ -174,17 +175,13 @@ class WriterSteps(Steps):
         late = self._world.current.group.name == "late"
         concerned: dict[Subject, list[int]] = {}
         for index, record in enumerate(records):
-            sent = [self._sent[_name(spec.window, record)]] if late else None
-            for subject in sent or self._of_record(spec.window, record):
+            for subject in self._sent[_name(spec.window, record)]:
                 concerned.setdefault(subject, []).append(index)
         before = {subject: self._truth.view(subject) for subject in concerned}
 
         def judge(outcome: Any) -> Learn | None:
             learns = []
             missing = outcome.verdict is Verdict.GATE_MISSING and self._may_miss(spec, records)
-            if outcome.verdict is Verdict.COMMITTED:
-                for record in records:
-                    self._truth.on_committed(spec.window, record)
             for subject, indices in concerned.items():
                 view = self._truth.view(subject, ungated=True) if missing else before[subject]
                 if answer := _answer(outcome, records, indices):
@@ -245,7 +242,7 @@ class WriterSteps(Steps):
                 named = self._named(spec.window, key, record_id)
                 subjects = [each for each in named if at_steps(each, COMMIT)]
                 if not subjects:
-                    self._needless(f"the record {record_id}")
+                    self._needless(f"the record {record_id}", named)
                 for subject in subjects if (key, record_id) in found else ():
                     # Only an equal record decides before the transaction does.
                     if self._truth.content(subject, (spec.window, key, record_id)) == OWN:
@@ -277,7 +274,8 @@ class WriterSteps(Steps):
             calendar = self._system.catalog.calendar()
             if not learns and not (calendar and window_start(name) < calendar.genesis):
                 # Of one before the first it is asked whether it was opened, and will be made.
-                self._needless(f"the state of {name}")
+                mine = [each for each in self._batch if self._window_of(each) == name]
+                self._needless(f"the state of {name}", mine)
             return all_of(learns)
 
         return judge
@@ -290,7 +288,7 @@ class WriterSteps(Steps):
                 return None
             subjects, learns = self._named(*name), []
             if not any(at_steps(each, RECORD) for each in subjects):
-                self._needless(f"the record {record_id} of {spec.window}")
+                self._needless(f"the record {record_id} of {spec.window}", subjects)
             for subject in subjects:
                 at = at_steps(subject, RECORD)
                 if not at or (found is None and key != self._truth.keys(subject)[-1]):
@@ -324,7 +322,8 @@ class WriterSteps(Steps):
                     action = ("read identity", OWN, self._place(subject), answer)
                     learns.append(self._step(subject, self._truth.view(subject), action, at))
             if not learns:
-                self._needless("identities")
+                known = [each for each in self._batch if asked.keys() & self._item_names(each)]
+                self._needless("identities", known)
             return all_of(learns)
 
         return judge
@@ -333,6 +332,14 @@ class WriterSteps(Steps):
         if subject.sent.bad or subject.sent.record_id is None:
             return []
         return self._truth.item_names(subject, (0, self._place(subject)))
+
+    def _may_be_known(self, subject: Subject) -> bool:
+        """Whether a message has identities by rules that its writer knows. Of a window without a
+        spec there is no rule, and that it has none may be remembered for a while.
+        """
+        since = subject.began - SPEC_ABSENT_CACHED_MS
+        rules = self._system.oracle.book.ruled_since(self._window_of(subject))
+        return bool(self._item_names(subject)) and rules < since
 
     def _add_never_taken(self, subject: Subject) -> None:
         """A message that its window never takes may have gone another way from the beginning."""
@@ -354,7 +361,7 @@ class WriterSteps(Steps):
         subject.rejected = True
         if reason in REASONS:
             self._add_never_taken(subject)
-            if at_steps(subject, IDENTITY) and not self._item_names(subject):
+            if at_steps(subject, IDENTITY) and not self._may_be_known(subject):
                 self._silently(subject, self._truth.view(subject), ["read identity"])
             number = REASONS[reason]
             if reason is Reason.WINDOW_SEALED and "unverified" in rejection.detail:

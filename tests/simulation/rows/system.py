@@ -20,7 +20,6 @@ from tallyroll.settings import SCAN
 from tests.simulation import pipeline
 from tests.simulation.identity_rules import IdentityPlan
 from tests.simulation.marks import Marks
-from tests.simulation.model_steps import Steps, Unmapped
 from tests.simulation.operators import Operator
 from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.plans import SETTINGS, Plan, plan_of
@@ -62,6 +61,7 @@ class RowSystem(System):
     """A system whose functions have a store of single rows, above statements that may fail."""
 
     base = replace(SETTINGS, accept_for_ms=6_000)
+    modelled = False  # the model has transactions
     unlisted = (*System.unlisted, UsageError)
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
@@ -79,10 +79,6 @@ class RowSystem(System):
         catalog = cast("Catalog", Wire(self.world, self.catalog))
         rows = cast("Any", RowsWire(self.world, port, self.spell_ms))
         return RowStore(rows, catalog, SimEffects(self.world))
-
-    def steps_of(self, function: str) -> Steps:
-        """Of none: the model has transactions."""
-        return Unmapped(self)
 
     def is_whole(self, answer: Mapping[str, Any]) -> bool:
         """While a window is being closed, it may be missing."""
