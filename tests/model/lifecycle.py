@@ -77,11 +77,12 @@ def _ending(world: World, window: Window) -> Iterator[Change]:
             for answer, archive in _exports(window).items():
                 yield "export", answer, window._replace(status=s.EXPORTING, archive=archive)
         case s.EXPORTING:
-            if _is_proven(world, window):
+            proven = _is_proven(world, window)
+            if proven:
                 yield "prove", "proven", window._replace(status=s.PROVEN, proven=True)
-            else:
-                again = window._replace(status=s.SEALED, archive=())
-                yield "prove", "mismatch, another attempt", again
+            answer = "given up" if proven else "mismatch"
+            again = window._replace(status=s.SEALED, archive=())
+            yield "prove", f"{answer}, another attempt", again
         case s.PROVEN:
             yield "tag", "", window._replace(status=s.DROPPING)
         case s.DROPPING:

@@ -38,6 +38,8 @@ def steps(world: World, state: State) -> Iterator[Step]:
         return
     yield ("leave letter", operator.message, -1, ""), _left(state, operator)
     yield from _STEPS[operator.step](world, state, operator)
+    if operator.step in (STATE, RECORD, AFTER):
+        yield from _known(world, state, operator)
 
 
 def _left(state: State, operator: Operator) -> State:
@@ -49,10 +51,8 @@ def _left(state: State, operator: Operator) -> State:
 
 
 def _moved(state: State, operator: Operator | None) -> State:
-    if operator is None:
-        assert state.operator
-        return _left(state, state.operator)
-    return state._replace(operator=operator)
+    """None: the letter stays, and the operator leaves it, or finds it by its identity."""
+    return state._replace(operator=operator or state.operator)
 
 
 def _claim_read(world: World, state: State, operator: Operator) -> Iterator[Step]:
@@ -136,6 +136,19 @@ def _identity_read(world: World, state: State, operator: Operator) -> Iterator[S
         yield ("look up identity", number, target, answer), _moved(state, after)
 
 
+def _known(world: World, state: State, operator: Operator) -> Iterator[Step]:
+    """An identity of the event's content tells that it counted, whatever else can be read."""
+    number, place = operator.message, operator.place
+    takes = [at for at, window in enumerate(state.windows) if window.status == s.OPEN]
+    slots = {
+        slot for at in (world.homes[number], place, *takes) for slot in world.slots[number][at]
+    }
+    found = [state.identities[slot] for slot in slots if state.identities[slot]]
+    if any(world.contents[identity[1]] == world.contents[number] for identity in found):
+        after = operator._replace(step=DELETE)
+        yield ("look up identity", number, place, "equal"), _moved(state, after)
+
+
 def _claim_put(world: World, state: State, operator: Operator) -> Iterator[Step]:
     """A claim is put if there is none, and moves only if it is still the one that was read."""
     number, target = operator.message, operator.target
@@ -153,11 +166,9 @@ def _claim_put(world: World, state: State, operator: Operator) -> Iterator[Step]
 def _sent(_: World, state: State, operator: Operator) -> Iterator[Step]:
     number = operator.message
     copy = (number, operator.target, state.day)
-    writers = state.writers
-    if copy in state.queue:  # two copies: writers that have one acknowledge the older
-        writers = tuple(
-            sorted(each._replace(stale=each.stale or each[:3] == copy) for each in writers)
-        )
+    writers = tuple(  # those that have an equal one acknowledge the older
+        sorted(each._replace(stale=each.stale or each[:3] == copy) for each in state.writers)
+    )
     queue = tuple(sorted({*state.queue, copy}))
     after = operator._replace(step=DELETE)
     action = ("redrive", number, operator.target, "")

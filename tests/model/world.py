@@ -27,8 +27,8 @@ RULES = ("window", "key", "pipeline")
 class Event:
     """A message of an event. `names` are its records' (one per key, the least first), as numbers;
     equal `content` means an equal digest. `sent` is the day of sending, `home` the window of its
-    time. `late`: it was sent after its window accepted messages. `forged`: its attributes say that
-    it was redriven to this window.
+    time. `late`: it was sent after its window accepted messages; `late_again`: it is redriven after
+    its target accepted messages. `forged`: its attributes say that it was redriven to this window.
     """
 
     names: Numbers
@@ -37,6 +37,7 @@ class Event:
     sent: int = 0
     value: int = 1
     late: bool = False
+    late_again: bool = False
     forged: int = NOWHERE
 
 
@@ -101,7 +102,7 @@ class World:
             windows=tuple(
                 empty if number in self.sealed else window for number in range(len(self.rules))
             ),
-            identities=((),) * len(self._slots),
+            identities=((),) * len(self.slot_names),
             claims=(NOWHERE,) * len(self._claimed),
             proofs=(0,) * len(self.messages),
             queue=tuple(queue),
@@ -111,7 +112,7 @@ class World:
         )
 
     @cached_property
-    def _slots(self) -> dict[tuple[int, ...], int]:
+    def slot_names(self) -> dict[tuple[int, ...], int]:
         """The number of each identity: by (KEY, key, id) or (PIPELINE, id)."""
         found: dict[tuple[int, ...], int] = {}
         for key, name in zip(self.name_keys, self.name_ids, strict=True):
@@ -143,7 +144,7 @@ class World:
             (KEY, keys[name], ids[name]) if rule == KEY else (PIPELINE, ids[name])
             for name in message.names
         ]
-        return tuple(self._slots[each] for each in dict.fromkeys(wanted))
+        return tuple(self.slot_names[each] for each in dict.fromkeys(wanted))
 
     @cached_property
     def claim_of(self) -> Numbers:

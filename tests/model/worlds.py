@@ -83,6 +83,17 @@ SMALL = (
         marks=("too-late-letter", "identity-met"),
     ),
     World(
+        "too-late-again",
+        "a letter is redriven after its target accepted messages, while another copy counts there",
+        (Event((0,), late_again=True), Event((0,), home=1)),
+        rules=(KEY, KEY),
+        sealed=(0,),
+        until=(SEALED, CLOSING),
+        writers=1,
+        operator=(0,),
+        marks=("too-late-letter", "identity-met"),
+    ),
+    World(
         "pipeline-ids",
         "two keys have one id, with two contents, in two windows of scope pipeline",
         (Event((0,)), Event((1,), content=1, home=1)),

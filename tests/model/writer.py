@@ -96,10 +96,14 @@ def _placed(world: World, state: State, index: int, writer: Writer) -> list[Step
     number = writer.message
     claim = state.claims[world.claim_of[number]]
     believed = world.mistake is Mistake.ATTRIBUTE_BELIEVED
-    if claim == writer.target or believed:
-        after = writer._replace(step=first_step(world))
-    else:
+    message = world.messages[number]
+    if claim != writer.target and not believed:
         after = _rejecting(writer, s.NOT_CLAIMED)
+    elif isinstance(message, Event) and message.late_again:
+        counted = has_identity(world, state, number, writer.place)
+        after = writer._replace(step=IDENTITY, saw=s.TOO_LATE, counted=counted)
+    else:
+        after = writer._replace(step=first_step(world))
     return [(("read claim", number, claim, ""), _moved(state, index, after))]
 
 
@@ -169,7 +173,7 @@ def _committed(world: World, state: State, index: int, writer: Writer) -> Iterat
         fate = _by_identity(world, state, writer, (place,), committing=True)
     if fate is not None:
         answer = "duplicate" if fate.step == ACK else "id-conflict"
-        yield ("commit", number, place, answer), _moved(state, index, fate)
+        yield ("commit", number, place, answer), _moved(state, index, _asking(world, fate))
         return
     counted = _counted(world, state, writer)
     apart = mistake is Mistake.TALLY_OUTSIDE
@@ -233,6 +237,13 @@ def _by_record(world: World, window: s.Window, writer: Writer) -> Writer | None:
     return _rejecting(writer, s.ID_CONFLICT)
 
 
+def _asking(world: World, fate: Writer) -> Writer:
+    """Before a conflict is told, the identity is read: the event may count in another window."""
+    slots = world.slots[fate.message]
+    known = slots[fate.place] or slots[world.homes[fate.message]]
+    return fate._replace(step=IDENTITY) if fate.step == REJECT and known else fate
+
+
 def _by_identity(
     world: World, state: State, writer: Writer, rules: tuple[int, ...], *, committing: bool = False
 ) -> Writer | None:
@@ -282,6 +293,7 @@ def _record_read(world: World, state: State, index: int, writer: Writer) -> list
     window = state.windows[place]
     fate = _by_record(world, window, writer)
     answer = "equal" if fate and fate.step == ACK else "another content" if fate else "absent"
+    fate = fate and _asking(world, fate)
     if window.table == s.NO_TABLE:
         answer = "no table"
         if world.mistake is Mistake.DROPPED_HANDED_BACK:

@@ -61,6 +61,7 @@ class IdentityBook:
         self._received: dict[str, int] = {}
         self._taken: dict[Name, list[Taken]] = {}
         self._contents: dict[Identity, Sequence[Content]] = {}
+        self._times: dict[Identity, int] = {}
         self._items: dict[tuple[str, bytes], tuple[set[str], bool, int]] = {}
 
     def on_spec(self, spec: Spec) -> None:
@@ -70,6 +71,14 @@ class IdentityBook:
     def on_delivered(self, message: Message) -> None:
         """Take note of when a delivery began."""
         self._received[message.receipt] = self._world.now
+
+    def contents_of(self, identity: Identity) -> Sequence[Content]:
+        """The contents that a stored record may have: one, but where mappings change keys."""
+        return self._contents.get(identity, ())
+
+    def time_of(self, identity: Identity) -> int:
+        """The time (ms) in a stored record."""
+        return self._times[identity]
 
     def taken_by(self, sent: Sent) -> list[Taken]:
         """What has the id of a message, by the rules of the window of its time and of the one where
@@ -118,10 +127,13 @@ class IdentityBook:
             if all(each == (content,) for each in (*stored, *(each.contents for each in taken))):
                 self._world.fail(f"2: {sent} is in conflict with nothing but itself")
 
+    def ruled_since(self, window: str) -> int:
+        """Since when (ms) a window's rule stands; 0 if it has none."""
+        return self._specs[window][1] if window in self._specs else 0
+
     def _ruled(self, sent: Sent) -> int:
         """Since when (ms) the rules stand by which a message may be known."""
-        windows = self._oracle.window_of(sent.time), sent.target
-        return max((self._specs[each][1] for each in windows if each in self._specs), default=0)
+        return max(map(self.ruled_since, (self._oracle.window_of(sent.time), sent.target)))
 
     def on_counted(self, spec: Spec, record: Record, messages: Sequence[Sent]) -> Sequence[Content]:
         """Take note of a record, and check that its id was free; gives what it may hold.
@@ -135,7 +147,7 @@ class IdentityBook:
         if not brought:
             self._world.fail(f"5: no message has what {identity} holds: {mine}")
         contents = (*dict.fromkeys(map(self._oracle.content_of, brought)),)
-        self._contents[identity] = contents
+        self._contents[identity], self._times[identity] = contents, record.ts
         if spec.identity != IdentityScope.WINDOW and brought[0].record_id is not None:
             self._take(spec, record, brought, contents)
         return contents

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from tests.simulation.model_calls import MAPPED, mark_of
+
 MARKS: Mapping[str, str] = {
     # Batches and commits
     "twice-in-batch": "a batch holds an event twice",
@@ -153,6 +155,8 @@ MARKS: Mapping[str, str] = {
     "read-from-cache": "a count comes from the cache",
     "looked-up-archived": "a record is asked for whose table is gone",
     "looked-up-absent": "a record is asked for that is not there",
+    # Actions of the model, as the real functions take them
+    **{mark_of(call): f"the model's action `{call}`, as a function takes it" for call in MAPPED},
 }
 
 

@@ -18,6 +18,7 @@ from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.settings import EXPORTERS, Settings
+from tests.simulation.compared import REDRIVE, steps_of
 from tests.simulation.identity_rules import QUEUE_DAYS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.wires import LettersWire, Wire, judged
@@ -162,15 +163,17 @@ class Operator:
     def _redriven(self, clock_ms: int) -> None:
         """One call of `tallyroll dlq redrive`, by a clock that is off."""
         system, world = self._system, self._world
-        letters = cast("DeadLetters", LettersWire(world, system.letters))
+        steps = steps_of(system, REDRIVE, clock_ms)
+        letters = cast("DeadLetters", LettersWire(world, steps.inside(system.letters)))
         effects = SimEffects(world, clock_ms)
         redriver = Redriver(
             self._as_known(system.settings),
-            system.wired_store(system.store),
-            cast("Catalog", Wire(world, system.catalog)),
-            letters,
+            steps.outside(system.wired_store(steps.inside(system.store))),
+            steps.outside(Wire(world, steps.inside(system.catalog))),
+            steps.outside(letters),
             effects,
         )
+        steps.begin(redriver)
         look = DeadLetterScan(letters, effects, LETTERS_MAX)
 
         def redrive(batch: list[ReceivedLetter]) -> None:

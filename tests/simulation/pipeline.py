@@ -22,6 +22,8 @@ from tallyroll import limits
 from tallyroll.errors import Absent, Archived
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
+from tests.simulation.abstraction import Abstraction
+from tests.simulation.compared import watch_windows
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.echoes import Echoes
 from tests.simulation.gauges import Gauges, Publisher
@@ -83,6 +85,7 @@ class System:
 
     start: ClassVar[int] = START_MS
     base: ClassVar[Settings] = SETTINGS
+    modelled: ClassVar[bool] = True  # the model says what its functions may do
     unlisted: ClassVar[tuple[type[Exception], ...]] = (Absent, Archived)  # raised for largest keys
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
@@ -112,6 +115,7 @@ class System:
         self.exports = SimExports(self)
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
         self.letters = SimDeadLetters(self)
+        self.truth = Abstraction(self)
         self.operator = Operator(self)
         self.historian = Historian(self)
         self.platform = Platform(self)
@@ -349,6 +353,7 @@ def handlers_of(system: System) -> Iterator[None]:
     """The same, with limits as small as the settings of a short simulation."""
     with functions_of(system), pytest.MonkeyPatch.context() as patch:
         watch(system, patch)
+        watch_windows(system, patch)
         patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
         for module, name, number in SMALL:
             patch.setattr(module, name, number)

@@ -12,6 +12,7 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from tests.simulation.compared import steps_of
 from tests.simulation.gauges import gauge_invocation
 from tests.simulation.lasting_faults import Ailing
 from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
@@ -141,16 +142,19 @@ class Platform:
         clock_ms = round((2 * world.random.random() - 1) * system.weather.clock_ms)
         effects = SimEffects(world, clock_ms)
         ill = partial(Ailing, system.lasting_faults, name)
+        steps = steps_of(system, name)
         ports = {
-            "store": system.wired_store(ill("store", system.store)),
-            "catalog": Wire(world, ill("catalog", system.catalog)),
+            "store": system.wired_store(ill("store", steps.inside(system.store))),
+            "catalog": Wire(world, ill("catalog", steps.inside(system.catalog))),
             "totals": TotalsWire(world, ill("totals", system.totals)),
-            "queue": QueueWire(world, ill("queue", system.queue)),
+            "queue": QueueWire(world, ill("queue", steps.inside(system.queue))),
             "bucket": BucketWire(world, ill("bucket", system.bucket)),
             "exports": Wire(world, ill("exports", system.exports)),
         }
-        made = Pipeline(settings, effects, ports=ports)
+        asked = {each: steps.outside(ports[each]) for each in ("store", "catalog", "queue")}
+        made = Pipeline(settings, effects, ports={**ports, **asked})
         use_case = getattr(made, USE_CASES.get(name, name))
+        steps.begin(use_case)
         self._built_ever += 1
         return Sandbox(self._built_ever, use_case, settings, clock_ms)
 

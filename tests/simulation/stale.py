@@ -76,6 +76,10 @@ class StoreLens:
         ]
         return now + lasting_ms
 
+    def hides(self, table: str) -> bool:
+        """Whether queries of a table may lack a part of a transaction."""
+        return any(each.table == table and each.shown_at > self._world.now for each in self._parts)
+
     def reveal(self, table: str, keys: Iterable[str]) -> None:
         """What a get of these keys' items has shown is seen by every later query, too."""
         begins = tuple(f"{key}." for key in keys)

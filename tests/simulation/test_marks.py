@@ -21,7 +21,7 @@ SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in (markin
 # Names that are put together where they are seen.
 # These do not run in a function.
 NO_FUNCTIONS = ("tallyroll.cli", "tallyroll.cdk", "tallyroll.operations", "tallyroll.planning")
-PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-")
+PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-", "model-")
 
 
 def test_there_are_many_marks_and_each_says_what_it_means() -> None:
@@ -49,6 +49,7 @@ def test_a_few_seeds_come_to_half_of_the_marks() -> None:
 def test_a_roller_may_sleep_until_its_window_is_dropped() -> None:
     result = simulate(126)
     assert result.marks["table-made-again"]
+    assert result.marks["model-make-table-late"]
     assert not result.violation
 
 

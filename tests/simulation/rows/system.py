@@ -61,6 +61,7 @@ class RowSystem(System):
     """A system whose functions have a store of single rows, above statements that may fail."""
 
     base = replace(SETTINGS, accept_for_ms=6_000)
+    modelled = False  # the model has transactions
     unlisted = (*System.unlisted, UsageError)
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:

@@ -1,0 +1,275 @@
+"""What operators do with dead letters, as actions of the model.
+
+Some of what the model does takes no call here, or one that it does not need (`SILENT`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tallyroll.errors import Missing, StoreError
+from tests.model import state
+from tests.model.redrive import (
+    AFTER,
+    CLAIM,
+    DELETE,
+    IDENTITY,
+    PUT,
+    RECORD,
+    SEND,
+    STATE,
+)
+from tests.model.state import NOWHERE, Operator
+from tests.simulation.abstraction import OWN, At, Subject, moves, taken
+from tests.simulation.model_steps import (
+    ANY,
+    Judge,
+    Learn,
+    Perform,
+    Steps,
+    all_of,
+    at_steps,
+)
+
+SILENT: Mapping[str, str] = {
+    "look up record": "a window that was never made, before the first of all, has no record",
+    "look at state": "it is looked for once; and where an event goes is looked at once more, last",
+    "look up identity": "an event that has none needs no read",
+    "claim": "a claim that was read and names the target is not put again; each writer reads it",
+}
+"""Calls of the model that an operator may leave out, or repeat, and why."""
+
+
+class OperatorSteps(Steps):
+    """What one redrive does, whose clock is `clock_ms` ahead; its pages are worked on at once."""
+
+    mapped = (
+        *("claims", "window", "lookup", "identities"),
+        *("claim", "move", "resend", "delete"),
+    )
+
+    def __init__(self, system: Any, clock_ms: int) -> None:
+        super().__init__(system)
+        self._clock_ms = clock_ms
+        self._pages: dict[str, list[Subject]] = {}
+
+    def begin(self, use_case: Any) -> None:
+        """Look at the pages of a redriver that has these ports."""
+        use_case.redrive = partial(self._redrive, use_case.redrive)
+
+    def _redrive(self, redrive: Perform, letters: Sequence[Any]) -> Any:
+        page = self._pages[self._world.current.name] = []
+        for letter in letters:
+            sent = self._system.oracle.sent[letter.first_id]
+            if not sent.bad:
+                subject = self._truth.subject(f"letter {letter.id}", sent, redriven=True)
+                subject.at.append(taken(ANY))
+                subject.path.append(("take letter", OWN, NOWHERE, str(letter.reason)))
+                page.append(subject)
+                self._hit("take letter")
+        for subject in page:
+            same = [each for each in page if each.sent.id == subject.sent.id]
+            subject.twin = len(same) > 1
+        decisions = redrive(letters)
+        for subject in self._pages.pop(self._world.current.name):
+            if subject.at:
+                self._hit("leave letter")
+        return decisions
+
+    def _page(self) -> list[Subject]:
+        """The letters of the page on which the current task works, or one that it started."""
+        name = self._world.current.name
+        found = (page for at, page in self._pages.items() if f"{name}.".startswith(f"{at}."))
+        return next(found, [])
+
+    def _claims(self, identities: Sequence[Any]) -> Judge:
+        asked = dict.fromkeys(identities)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError):
+                return None
+            learns: list[Learn] = []
+            for subject in self._page():
+                at = at_steps(subject, CLAIM)
+                own = self._truth.claimed(subject)
+                if not at or not all(each in asked for each in own):
+                    continue
+                # If its keys are claimed for several windows, it is looked for in each.
+                view, true = self._truth.view(subject), self._truth.claims(subject)
+                for place in self._truth.claims(subject, found):
+                    now = view._replace(claims=(place, NOWHERE)) if place in true else view
+                    learns.append(self._step(subject, now, ("look up claim", OWN, place, ""), at))
+            return all_of(learns)
+
+        return judge
+
+    def _window(self, name: str) -> Judge:
+        def judge(found: Any) -> Learn | None:
+            learns: list[Learn] = []
+            for subject in self._page():
+                if name not in subject.windows:
+                    continue
+                place = subject.windows.index(name)
+                at = [each for each in at_steps(subject, STATE, AFTER) if each.place == place]
+                if not at:
+                    continue
+                answer = state.STATUS_NAMES[self._truth.status(name, found)]
+                view = self._truth.view(subject)
+                learns.append(self._step(subject, view, ("look at state", OWN, place, answer), at))
+                if found is None:
+                    calls = ["look up record", "look at state"]
+                    learns.append(partial(self._silently, subject, view, calls))
+            return all_of(learns)
+
+        return judge
+
+    def _lookup(self, spec: Any, names: Sequence[tuple[str, str]]) -> Judge:
+        asked = dict.fromkeys(names)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError) and not isinstance(found, Missing):
+                return None
+            learns: list[Learn] = []
+            for subject in self._page():
+                own = [(key, subject.sent.id) for key in self._truth.keys(subject)]
+                if spec.window not in subject.windows or not all(each in asked for each in own):
+                    continue
+                place = subject.windows.index(spec.window)
+                at = [each for each in at_steps(subject, RECORD) if each.place == place]
+                if not at:
+                    continue
+                answer = "no table"
+                if not isinstance(found, Missing):
+                    stored = [(spec.window, *each) for each in own if each in found]
+                    answer = self._truth.answer(subject, stored)
+                action = ("look up record", OWN, place, answer)
+                learns.append(self._step(subject, self._truth.view(subject), action, at))
+            if not learns:
+                self._needless(f"records of {spec.window}", self._page())
+            return all_of(learns)
+
+        return judge
+
+    def _identities(self, names: Sequence[str]) -> Judge:
+        asked = dict.fromkeys(names)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError):
+                return None
+            learns: list[Learn] = []
+            for subject in self._page():
+                self._add_targets(subject)
+                for at in at_steps(subject, STATE, RECORD, AFTER, IDENTITY):
+                    learns += self._known(subject, at, asked, found)
+            return all_of(learns)
+
+        return judge
+
+    def _known(
+        self, subject: Subject, at: At, asked: Mapping[str, None], found: Any
+    ) -> Sequence[Learn]:
+        """What the identities say, by the rules of each window that a letter may go to."""
+        view, learns = self._truth.view(subject), []
+        asking = [place for (call, _, place, _), _ in moves(view, at) if call == "look up identity"]
+        for target in dict.fromkeys(asking):
+            own = self._truth.item_names(subject, _places(at, target))
+            if own and all(name in asked for name in own):
+                answer = self._truth.told_by(subject, own, found)
+                action = ("look up identity", OWN, target, answer)
+                if at.step == IDENTITY or answer == "equal":
+                    learns.append(self._step(subject, view, action, [at]))
+        return learns
+
+    def _add_targets(self, subject: Subject) -> None:
+        """A letter may go to the window of now, and of the next moments."""
+        now, oracle = self._world.now + self._clock_ms, self._system.oracle
+        for at in (now, oracle.spans.at(now)[1]):
+            subject.number(oracle.window_of(at))
+
+    def _claim(self, identity: Any, wanted: Any) -> Judge:
+        return self._put(identity, wanted)
+
+    def _move(self, identity: Any, _: Any, wanted: Any) -> Judge:
+        return self._put(identity, wanted)
+
+    def _put(self, identity: Any, wanted: Any) -> Judge:
+        """The claim of the first key decides; those of the others must then be the same."""
+        page = [each for each in self._page() if identity in self._truth.claimed(each)]
+        before = []
+        for subject in [each for each in page if identity == self._truth.claimed(each)[0]]:
+            self._pass_identity(subject)
+            target = subject.number(wanted.target)
+            at = [each for each in at_steps(subject, PUT) if each.target == target]
+            before.append((subject, self._truth.view(subject), at))
+
+        def judge(stands: Any) -> Learn | None:
+            if isinstance(stands, StoreError):
+                return None
+            return all_of(
+                [
+                    self._step(subject, view, ("claim", OWN, subject.number(stands.target), ""), at)
+                    for subject, view, at in before
+                ]
+            )
+
+        return judge
+
+    def _pass_identity(self, subject: Subject) -> None:
+        """What has no identity is where it would be after it was read."""
+        self._add_targets(subject)
+        view = self._truth.view(subject)
+        for at in at_steps(subject, IDENTITY):
+            for (call, _, target, _), after in moves(view, at):
+                if call != "look up identity" or after is None or after in subject.at:
+                    continue
+                if not self._truth.item_names(subject, _places(at, target)):
+                    subject.at.append(after)
+
+    def asked(self, verb: str, args: Sequence[Any]) -> None:
+        """What is sent must be claimed when it is given to the wire: it may arrive much later."""
+        for resend in args[0] if verb == "resend" else ():
+            for subject in self._sent(resend):
+                self._pass_identity(subject)
+                target = subject.number(resend.redrive.target)
+                claimed = [
+                    each._replace(step=SEND)
+                    for each in at_steps(subject, PUT)
+                    if isinstance(each, Operator) and each.target == each.claim == target
+                ]
+                subject.at += [each for each in claimed if each not in subject.at]
+                if not any(each.target == target for each in at_steps(subject, SEND)):
+                    view = self._truth.view(subject)
+                    self._fail(subject, view, ("redrive", OWN, target, ""), subject.at)
+
+    def _sent(self, resend: Any) -> list[Subject]:
+        return [each for each in self._page() if each.sent.message_id == resend.redrive.id]
+
+    def _resend(self, resends: Sequence[Any]) -> Judge:
+        def judge(_: Any) -> Learn | None:
+            for resend in resends:
+                for subject in self._sent(resend):
+                    target = subject.number(resend.redrive.target)
+                    at = [each for each in at_steps(subject, SEND) if each.target == target]
+                    self._step(subject, ANY, ("redrive", OWN, target, ""), at)()
+            return None
+
+        return judge
+
+    def _delete(self, letters: Sequence[Any]) -> Judge:
+        names = [f"letter {letter.id}" for letter in letters]
+
+        def judge(_: Any) -> Learn | None:
+            for subject in [each for each in self._page() if each.name in names]:
+                action = ("delete letter", OWN, NOWHERE, "")
+                self._step(subject, ANY, action, at_steps(subject, DELETE))()
+                subject.at = []
+            return None
+
+        return judge
+
+
+def _places(at: At, target: int) -> list[int]:
+    """The windows by whose rules an event may be known."""
+    return [0, at.place, target]

@@ -1,0 +1,171 @@
+"""What roller, cleanup and dropper do with windows, as actions of the model.
+
+A change of a window must be one that `tests/model/lifecycle.py` allows. All records of a window are
+one in the model: they are all there, or they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tallyroll.errors import Missing
+from tallyroll.model.states import Status
+from tests.model import lifecycle, state
+from tests.model.state import DROPPED, NO_TABLE, Action, State, Window
+from tests.model.words import told
+from tests.model.world import Event, World
+from tests.simulation import holdings
+from tests.simulation.model_calls import mark_of
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+Perform = Callable[..., Any]
+NOTHING, ALL = (0, 0, 0, 0), (1, 1, 0, 0)
+OTHER = (2, 2, 0, 0)
+UNMAPPED = {
+    "a window that is being made": "the model begins when windows are open",
+    "a state of the same name": "progress that only the run which made it needs",
+    "a gate that is missing": "it is put shut, into a table that was made again: as good as none",
+    "a total that stands": "it is put only if it is absent or equal",
+}
+"""Changes that map to no action, and why."""
+CALLS = {
+    (state.OPEN, state.CLOSING): ("close",),
+    (state.CLOSING, state.SHUT): ("note shut",),
+    (state.SHUT, state.SEALED): ("seal",),
+    (state.SEALED, state.EXPORTING): ("export",),
+    (state.EXPORTING, state.EXPORTING): ("prove", "export"),  # another attempt
+    (state.EXPORTING, state.PROVEN): ("prove",),
+    (state.PROVEN, state.DROPPING): ("tag",),
+    (state.DROPPING, state.DROPPED): ("finish",),
+}
+"""The calls between two states."""
+
+
+@lru_cache(maxsize=1 << 12)
+def steps(gates: int, window: Window) -> Sequence[tuple[Action, Window]]:
+    """What the model lets happen to a window with so many gates."""
+    world = _world(gates)
+    found = lifecycle.steps(world, State(0, (window,), (), (), (0,), (), (), (), None))
+    return [(action, after.windows[0]) for action, after in found]
+
+
+@lru_cache
+def _world(gates: int) -> World:
+    about = "a window of the simulation"
+    return World(
+        "simulated", about, (Event((0,)),), until=(DROPPED,), gates=gates, late_roller=True
+    )
+
+
+class WindowSteps:
+    """Looks at each change where it is carried out, whoever asked for it, and however late."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._truth = system.truth
+
+    def advance(self, advance: Perform, window: Any) -> Any:
+        before = self._truth.state_of(window.id)
+        old = self._truth.status(window.id, before)
+        new = self._truth.status(window.id, window)
+        again = before is not None and before.attempt.id != window.attempt.id
+        if old == new and not (again and old == state.EXPORTING):
+            return advance(window)
+        model = self._window(window.id)
+        changed = advance(window)
+        if new == state.PROVEN:
+            model = model._replace(archive=self._archive(changed, model))
+        self._take(window.id, model, CALLS.get((old, new), ("none",)), new)
+        return changed
+
+    def make_table(self, make: Perform, table: str, *rest: Any) -> None:
+        name, there = table.rpartition("-")[2], self._system.store.describe_table(table)
+        window = self._truth.state_of(name)
+        if not there and window and window.status is not Status.CREATING:
+            self._take(name, self._window(name), ("make table late",))
+        make(table, *rest)
+
+    def shut_gate(self, shut: Perform, spec: Any, number: int) -> None:
+        before = self._window(spec.window)
+        shut(spec, number)
+        if self._window(spec.window).gates < before.gates:
+            self._take(spec.window, before, ("shut gate",))
+
+    def drop_table(self, drop: Perform, table: str) -> None:
+        facts = self._system.store.describe_table(table)
+        if facts and facts.protected:
+            name = table.rpartition("-")[2]
+            self._take(name, self._window(name), ("drop table",))
+        drop(table)
+
+    def put(self, put: Perform, totals: Sequence[Any]) -> None:
+        stand = self._system.oracle.totals
+        new = [total for total in totals if (total.window, total.key) not in stand]
+        for window in dict.fromkeys(total.window for total in new):
+            self._take(window, self._window(window), ("put total",))
+        put(totals)
+
+    def _take(self, name: str, window: Window, calls: Sequence[str], status: int = -1) -> None:
+        """Take these calls, one after the other; the last one leads to the status, if given."""
+        gates = max(1, self._gates(name))
+        states, path = [window], []
+        for call in calls:
+            found = [each for at in states for each in steps(gates, at) if each[0][0] == call]
+            path += [action for action, _ in found[:1]] or [(call, -1, 0, "")]
+            states = [after for _, after in found]
+            if states:
+                self._system.marks.hit(mark_of(call))
+        if not any(status in (-1, each.status) for each in states):
+            words = "; ".join(line.strip() for line in told(_world(gates), path)) if states else ""
+            allowed = [action for action, _ in steps(gates, window)]
+            self._system.world.fail(
+                f"model: seed {self._system.world.seed}: window {name}: {calls}"
+                f" {words}: the model does not allow it in {window}, but only {allowed}"
+            )
+
+    def _gates(self, name: str) -> int:
+        spec = self._truth.spec(name)
+        return spec.gates if spec else 0
+
+    def _window(self, name: str) -> Window:
+        """A window with its table, totals and tallies, as the model has them."""
+        system, spec = self._system, self._truth.spec(name)
+        status = self._truth.status(name, self._truth.state_of(name))
+        table, gates = NO_TABLE, state.NO_GATE
+        sealed = system.oracle.sealed.get(name)
+        n = sealed.events or 0 if sealed else 0
+        try:
+            items = system.store.items(spec.table) if spec else None
+        except Missing:
+            items = None
+        tallied = n
+        if items is not None and spec:
+            stored = sum(int(item["n"]["N"]) for item in items.values() if "h" in item)
+            table = state.TABLE_AGAIN if n and not stored else state.TABLE
+            if stored:
+                n, tallied = (
+                    stored,
+                    sum(int(item["n"]["N"]) for (pk, _), item in items.items() if pk[:3] == "~t."),
+                )
+            stand = [item["open"]["BOOL"] for (pk, _), item in items.items() if pk[:3] == "~g."]
+            gates = sum(stand) if stand else state.NO_GATE
+        records, tally = ((1,), ALL) if n else ((0,), NOTHING)
+        if tallied != n:
+            tally = OTHER
+        totals = [total.n for (of, _), total in system.oracle.totals.items() if of == name]
+        total = tally if sum(totals) == n else ()
+        unseen = ALL if spec and system.store._lens.hides(spec.table) else ()
+        archive = ((0,), (0,)) if status >= state.EXPORTING else ()
+        return Window(
+            *(status, table, gates, records, (0,), (0,), tally, unseen, total), archive=archive
+        )
+
+    def _archive(self, window: Any, model: Window) -> tuple[state.Numbers, ...]:
+        items = self._system.store.items(window.table).values()
+        archived = holdings.archive_items(self._system.bucket, window)
+        whole = holdings.told(items) == holdings.told(archived)
+        return (model.records if whole else (0,), (0,))

@@ -1,0 +1,398 @@
+"""What writers do with the messages of their batches, as actions of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tallyroll.errors import Missing, StoreError
+from tallyroll.limits import SPEC_ABSENT_CACHED_MS
+from tallyroll.model.states import Status
+from tallyroll.model.windows import window_start
+from tallyroll.ports.store import Answer, Verdict
+from tallyroll.reasons import Reason
+from tests.model import state
+from tests.model.state import NOWHERE, Writer
+from tests.model.writer import ACK, AFTER, COMMIT, IDENTITY, PLACE, RECORD, REJECT, STATE
+from tests.simulation.abstraction import OWN, Subject, View, delivered, moves
+from tests.simulation.model_steps import ANY, Judge, Learn, Perform, Steps, all_of, at_steps
+
+if TYPE_CHECKING:
+    from tests.simulation.pipeline import System
+
+ANY_LATE = ANY._replace(kind=ANY.kind._replace(late=True))
+REASONS = {
+    Reason.WINDOW_SEALED: state.WINDOW_SEALED,
+    Reason.ID_CONFLICT: state.ID_CONFLICT,
+    Reason.NOT_CLAIMED: state.NOT_CLAIMED,
+    Reason.EXPIRING: state.EXPIRING,
+    Reason.TOO_LATE: state.TOO_LATE,
+    Reason.NOT_OPEN_WHEN_SENT: state.TOO_LATE,
+}
+"""The model's reasons. The others are those of messages that no window takes whenever they are
+sent, that cannot be read, or that kill writers. The model has no such messages: the oracle judges
+their reasons.
+"""
+NEVER_TAKEN = (
+    *(Reason.TOO_LATE, Reason.NOT_OPEN_WHEN_SENT),
+    *(Reason.TOO_FAR_AHEAD, Reason.TS_REQUIRED, Reason.PACKET_MIXED_WINDOWS),
+)
+"""Reasons by which a window never takes a message: only its identities are read."""
+REMEMBERED = Writer(OWN, NOWHERE, 0, 0, ACK)
+"""A sandbox that counted a message remembers it: that writer acknowledges it at last."""
+
+
+class WriterSteps(Steps):
+    """What the writer of one sandbox does."""
+
+    mapped = (
+        *("claims", "lookup", "commit", "window", "record", "identities"),
+        *("reject", "acknowledge"),
+    )
+
+    def __init__(self, system: System) -> None:
+        super().__init__(system)
+        self._batch: list[Subject] = []
+        self._by_id: dict[str, list[Subject]] = {}
+        self._by_receipt: dict[str, Subject] = {}
+        self._sent: dict[Any, list[Subject]] = {}
+        self._remembered: dict[str, None] = {}
+
+    def begin(self, writer: Any) -> None:
+        """Look at the batches of a writer that has these ports."""
+        writer.write = partial(self._write, writer.write)
+
+    def _write(self, write: Perform, messages: Sequence[Any], time_left_ms: int) -> Any:
+        """What is not to come again when a batch has ended is acknowledged."""
+        self._batch, self._by_id = [], {}
+        for message in messages:
+            self._deliver(message)
+        for subjects in self._by_id.values():
+            for subject in subjects:
+                subject.twin = len(subjects) > 1
+        report = write(messages, time_left_ms)
+        back = dict.fromkeys(report.failures)
+        for message in messages:
+            if message.id in back:
+                self._hit("hand back")
+            else:
+                self._acknowledged(message.receipt)
+        return report
+
+    def _deliver(self, message: Any) -> None:
+        sent = self._system.oracle.sent[message.id]
+        name = f"message {message.id}, received {message.receives} times"
+        subject = self._truth.subject(name, sent, redriven=bool(sent.target))
+        self._by_receipt[message.receipt] = subject
+        self._batch.append(subject)
+        if not sent.bad:
+            target = subject.number(sent.target) if sent.target else NOWHERE
+            subject.at.append(delivered(ANY, target))
+            subject.path.append(("deliver", OWN, target, ""))
+            self._by_id.setdefault(sent.id, []).append(subject)
+            self._hit("deliver")
+        if message.id in self._remembered:
+            subject.at.append(REMEMBERED)
+
+    def _acknowledged(self, receipt: str) -> None:
+        subject = self._by_receipt[receipt]
+        if subject.acknowledged:
+            return
+        subject.acknowledged = True
+        self._step(subject, ANY, ("ack", OWN, NOWHERE, ""), at_steps(subject, ACK))
+        if not subject.rejected:
+            self._remembered[subject.sent.message_id] = None
+
+    def _acknowledge(self, receipts: Sequence[str]) -> Judge:
+        for receipt in receipts:
+            self._acknowledged(receipt)
+        return lambda _: None
+
+    def _place(self, subject: Subject) -> int:
+        return subject.number(subject.sent.target) if subject.sent.target else 0
+
+    def _window_of(self, subject: Subject) -> str:
+        return subject.sent.target or self._system.oracle.window_of(subject.sent.time)
+
+    def _named(self, window: str, key: str, record_id: str) -> list[Subject]:
+        """The messages of the batch whose record has this name."""
+        return [
+            each
+            for each in self._by_id.get(record_id, ())
+            if self._window_of(each) == window and key in self._truth.keys(each)
+        ]
+
+    # --- claims
+
+    def _claims(self, identities: Sequence[Any]) -> Judge:
+        asked = dict.fromkeys(identities)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError):
+                return None
+            learns = []
+            for subject in self._batch:
+                at = at_steps(subject, PLACE)
+                if not at or not all(each in asked for each in self._truth.claimed(subject)):
+                    continue
+                view = self._truth.view(subject, late=self._is_never_taken(subject))
+                action = ("read claim", OWN, self._truth.claim(subject, found), "")
+                learns.append(self._step(subject, view, action, at))
+            if not learns:
+                self._needless(f"the claims of {identities}", self._batch)
+            return all_of(learns)
+
+        return judge
+
+    def _is_never_taken(self, subject: Subject) -> bool:
+        deserved, catalog = self._system.oracle.deserved, self._system.catalog
+        return any(deserved(subject.sent, reason, catalog) for reason in NEVER_TAKEN)
+
+    # --- the transaction
+
+    def asked(self, verb: str, args: Sequence[Any]) -> None:
+        """Keep the messages of a transaction: it may be carried out when their batch is over."""
+        if verb != "commit":
+            return
+        spec, records, _ = args
+        for record in records:
+            self._sent[_name(spec.window, record)] = self._of_record(spec.window, record)
+
+    def _of_record(self, window: str, record: Any) -> list[Subject]:
+        """The messages of the batch that have this very record; equal ones have one fate."""
+        content = record.ts, record.n, record.amount
+        found = [
+            each
+            for each in self._named(window, record.key, record.id)
+            if (each.sent.time, each.sent.n, each.sent.amount) == content
+        ]
+        if not found:
+            self._world.fail(f"model: no message of the batch has {record} in {window}")
+        return found
+
+    def _commit(self, spec: Any, records: Sequence[Any], _: Any) -> Judge:
+        late = self._world.current.group.name == "late"
+        concerned: dict[Subject, list[int]] = {}
+        for index, record in enumerate(records):
+            for subject in self._sent[_name(spec.window, record)]:
+                concerned.setdefault(subject, []).append(index)
+        before = {subject: self._truth.view(subject) for subject in concerned}
+
+        def judge(outcome: Any) -> Learn | None:
+            learns = []
+            missing = outcome.verdict is Verdict.GATE_MISSING and self._may_miss(spec, records)
+            for subject, indices in concerned.items():
+                view = self._truth.view(subject, ungated=True) if missing else before[subject]
+                if answer := _answer(outcome, records, indices):
+                    learns.append(self._decided(subject, view, answer, late=late))
+            return all_of([*learns, partial(self._settle, [*concerned], ungated=missing)])
+
+        return judge
+
+    def _decided(self, subject: Subject, view: View, answer: str, *, late: bool) -> Learn:
+        """A message whose record's transaction is answered, or carried out without an answer."""
+        place, at = self._place(subject), at_steps(subject, COMMIT)
+        if late:  # as by a writer that slept before it sent the transaction
+            at = [Writer(OWN, place if subject.sent.target else NOWHERE, 0, place, COMMIT)]
+        action = ("commit", OWN, place, answer)
+        learn = self._step(subject, view, action, at)
+        if answer == "committed":
+            subject.path[-1] = (*action[:3], "committed, no answer")
+
+        def learned() -> None:
+            subject.path[-1] = action
+            learn()
+
+        return learned
+
+    def _may_miss(self, spec: Any, records: Sequence[Any]) -> bool:
+        """Whether a transaction may lack a gate that others find: they are being put, or the table
+        of identities is away, which counts for as much.
+        """
+        window = self._truth.state_of(spec.window)
+        making = window is None or window.status is Status.CREATING
+        since_start = self._world.now - self._world.start
+        away = bool(self._system.plan.identities.away(since_start))
+        return making or (away and any(record.identities for record in records))
+
+    def _settle(self, concerned: Sequence[Subject], *, ungated: bool = False) -> None:
+        """Another message of the batch that has the id of one of these may be settled with it, as
+        by a transaction of its own right afterwards.
+        """
+        for record_id in dict.fromkeys(each.sent.id for each in concerned):
+            for other in self._by_id.get(record_id, ()):
+                at = at_steps(other, COMMIT)
+                if other in concerned or not at:
+                    continue
+                view = self._truth.view(other, ungated=ungated)
+                other.at += [
+                    after
+                    for each in at
+                    for action, after in moves(view, each)
+                    if after and after not in other.at and action[3] != "committed"
+                ]
+
+    def _lookup(self, spec: Any, names: Sequence[tuple[str, str]]) -> Judge:
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError):
+                return None
+            learns: list[Learn] = []
+            for key, record_id in names:
+                named = self._named(spec.window, key, record_id)
+                subjects = [each for each in named if at_steps(each, COMMIT)]
+                if not subjects:
+                    self._needless(f"the record {record_id}", named)
+                for subject in subjects if (key, record_id) in found else ():
+                    # Only an equal record decides before the transaction does.
+                    if self._truth.content(subject, (spec.window, key, record_id)) == OWN:
+                        learns += self._known(subject)
+            return all_of(learns)
+
+        return judge
+
+    def _known(self, subject: Subject) -> Sequence[Learn]:
+        action = ("read record", OWN, self._place(subject), "equal")
+        at = at_steps(subject, COMMIT)
+        learn = self._step(subject, self._truth.view(subject), action, at, stays=True)
+        return learn, partial(self._settle, [subject])
+
+    # --- behind a shut gate
+
+    def _window(self, name: str) -> Judge:
+        def judge(found: Any) -> Learn | None:
+            learns = []
+            for subject in self._batch:
+                at = at_steps(subject, STATE, AFTER)
+                if not at or self._window_of(subject) != name:
+                    continue
+                status = self._truth.status(name, found)
+                answer = state.STATUS_NAMES[status]
+                back = ", handed back" if status < state.SEALED else ""
+                action = ("read state", OWN, self._place(subject), answer + back)
+                learns.append(self._step(subject, self._truth.view(subject), action, at))
+            calendar = self._system.catalog.calendar()
+            if not learns and not (calendar and window_start(name) < calendar.genesis):
+                # Of one before the first it is asked whether it was opened, and will be made.
+                mine = [each for each in self._batch if self._window_of(each) == name]
+                self._needless(f"the state of {name}", mine)
+            return all_of(learns)
+
+        return judge
+
+    def _record(self, spec: Any, key: str, record_id: str) -> Judge:
+        name = (spec.window, key, record_id)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError) and not isinstance(found, Missing):
+                return None
+            subjects, learns = self._named(*name), []
+            if not any(at_steps(each, RECORD) for each in subjects):
+                self._needless(f"the record {record_id} of {spec.window}", subjects)
+            for subject in subjects:
+                at = at_steps(subject, RECORD)
+                if not at or (found is None and key != self._truth.keys(subject)[-1]):
+                    continue  # its records under further keys are read next
+                answer = "absent" if found is None else "no table"
+                if found is not None and not isinstance(found, Missing):
+                    mine = self._truth.content(subject, name) == OWN
+                    answer = "equal" if mine else "another content"
+                action = ("read record", OWN, self._place(subject), answer)
+                learns.append(self._step(subject, self._truth.view(subject), action, at))
+            return all_of(learns)
+
+        return judge
+
+    # --- letters
+
+    def _identities(self, names: Sequence[str]) -> Judge:
+        asked = dict.fromkeys(names)
+
+        def judge(found: Any) -> Learn | None:
+            if isinstance(found, StoreError):
+                return None
+            learns = []
+            for subject in self._batch:
+                mine = self._item_names(subject)
+                if not mine or not all(name in asked for name in mine):
+                    continue
+                self._add_never_taken(subject)
+                if at := at_steps(subject, IDENTITY):
+                    answer = self._truth.told_by(subject, mine, found)
+                    action = ("read identity", OWN, self._place(subject), answer)
+                    learns.append(self._step(subject, self._truth.view(subject), action, at))
+            if not learns:
+                known = [each for each in self._batch if asked.keys() & self._item_names(each)]
+                self._needless("identities", known)
+            return all_of(learns)
+
+        return judge
+
+    def _item_names(self, subject: Subject) -> list[str]:
+        if subject.sent.bad or subject.sent.record_id is None:
+            return []
+        return self._truth.item_names(subject, (0, self._place(subject)))
+
+    def _may_be_known(self, subject: Subject) -> bool:
+        """Whether a message has identities by rules that its writer knows. Of a window without a
+        spec there is no rule, and that it has none may be remembered for a while.
+        """
+        since = subject.began - SPEC_ABSENT_CACHED_MS
+        rules = self._system.oracle.book.ruled_since(self._window_of(subject))
+        return bool(self._item_names(subject)) and rules < since
+
+    def _add_never_taken(self, subject: Subject) -> None:
+        """A message that its window never takes may have gone another way from the beginning."""
+        known = subject.sent.bad or subject.sent.target or at_steps(subject, IDENTITY, REJECT)
+        if not known and self._is_never_taken(subject):
+            subject.at.append(delivered(ANY_LATE, NOWHERE))
+
+    def _reject(self, rejections: Sequence[Any]) -> Judge:
+        def judge(_: Any) -> Learn | None:
+            for rejection in rejections:
+                self._rejected(self._by_receipt[rejection.message.receipt], rejection)
+            return None
+
+        return judge
+
+    def _rejected(self, subject: Subject, rejection: Any) -> None:
+        """A message that is in the dead-letter queue now, whether its writer knows or not."""
+        reason, oracle, catalog = rejection.reason, self._system.oracle, self._system.catalog
+        subject.rejected = True
+        if reason in REASONS:
+            self._add_never_taken(subject)
+            if at_steps(subject, IDENTITY) and not self._may_be_known(subject):
+                self._silently(subject, self._truth.view(subject), ["read identity"])
+            number = REASONS[reason]
+            if reason is Reason.WINDOW_SEALED and "unverified" in rejection.detail:
+                number = state.UNVERIFIED
+            action = ("reject", OWN, NOWHERE, state.REASONS[number])
+            self._step(subject, ANY, action, at_steps(subject, REJECT))()
+        elif reason is Reason.CRASHES_WRITER or oracle.deserved(subject.sent, reason, catalog):
+            subject.at = [REMEMBERED]
+        else:
+            self._fail(subject, ANY, ("reject", OWN, NOWHERE, str(reason)), subject.at)
+
+
+def _name(window: str, record: Any) -> tuple[Any, ...]:
+    return window, record.key, record.id, record.ts, record.n, record.amount
+
+
+def _answer(outcome: Any, records: Sequence[Any], indices: Sequence[int]) -> str:
+    """The model's answer of a transaction for the records of one event; "" if that was not decided:
+    for the model, it was not sent then.
+    """
+    match outcome.verdict:
+        case Verdict.COMMITTED:
+            return "committed"
+        case Verdict.GATE_SHUT:
+            return "gate shut"
+        case Verdict.GATE_MISSING:
+            return "gate missing"
+        case Verdict.CANCELLED:
+            met = [(outcome.records[index], records[index]) for index in indices]
+            stored = [each for each in met if each[0].answer is Answer.DUPLICATE]
+            equal = any(element.digest == record.digest for element, record in stored)
+            return ("duplicate" if equal else "id-conflict") if stored else ""
+        case _:
+            return ""
