@@ -16,6 +16,7 @@ import tallyroll.ingest.writer
 import tallyroll.model.records
 from tallyroll.adapters.dynamodb.items import chunk_item, record_item
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
+from tallyroll.adapters.memory.store import _added
 from tallyroll.errors import StoreError
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
@@ -31,8 +32,9 @@ COMMIT = MemoryStore.commit
 
 def _write(store: Any, spec: Spec, records: Sequence[Record], added: Sequence[Increment]) -> None:
     items = store.items(spec.table)
-    puts = [record_item(record) for record in records]
-    for item in puts + [store._added(spec, items, increment, 0) for increment in added]:
+    stripes = store._stripes(spec, added)
+    puts = [record_item(replace(each, stripe=stripes.get(each.key))) for each in records]
+    for item in puts + [_added(spec, items, each, 0, stripes[each.key]) for each in added]:
         items[item["pk"]["S"], item["sk"]["S"]] = item
 
 

@@ -343,8 +343,9 @@ class WriterSteps(Steps):
 
     def _add_never_taken(self, subject: Subject) -> None:
         """A message that its window never takes may have gone another way from the beginning."""
-        known = subject.sent.bad or subject.sent.target or at_steps(subject, IDENTITY, REJECT)
-        if not known and self._is_never_taken(subject):
+        known = any(each.saw == state.TOO_LATE for each in subject.at)
+        own = not subject.sent.bad and not subject.sent.target
+        if own and not known and self._is_never_taken(subject):
             subject.at.append(delivered(ANY_LATE, NOWHERE))
 
     def _reject(self, rejections: Sequence[Any]) -> Judge:
