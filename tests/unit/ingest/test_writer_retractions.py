@@ -277,6 +277,15 @@ def test_a_malformed_one_is_rejected(pipeline: Pipeline, body: str) -> None:
     assert pipeline.write(body).rejected == {Reason.BAD_RETRACTION: 1}
 
 
+def test_a_text_that_no_store_can_hold_spoils_no_other_message(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    body = retraction(why="").replace('"why":""', '"why":"\\ud800"')
+    assert "ud800" in body
+    report = pipeline.write(body, retraction())
+    assert (report.retracted, report.failures) == (1, [])
+    assert report.rejected == {Reason.BAD_RETRACTION: 1}
+
+
 def test_other_arrays_and_enveloped_ones_are_what_they_were(pipeline: Pipeline) -> None:
     pipeline.write(EVENT)
     notification = {"Type": "Notification", "MessageId": "m", "TopicArn": "t"}
