@@ -1,6 +1,8 @@
 """The corrections of a sealed window: their copy beside its archive, and their sums.
 
-    {prefix}/corrections/03.jsonl    a line a correction, of the keys in bucket 3 of the listing
+    {prefix}/corrections/03.jsonl            a line a correction, of the keys in bucket 3 of the
+                                             listing
+    {prefix}/corrections/03-0000012.jsonl    those that came after 12 of that bucket were copied
 
 Cleanup writes the copy before it lets the table be dropped; without corrections there is none.
 Those that come later stand in the table of totals alone.
@@ -30,19 +32,20 @@ ROWS_PER_PAGE = 1_000
 
 def copy_corrections(window: Window, totals: Totals, bucket: ArchiveBucket) -> None:
     """Put a copy of a window's corrections beside its archive. What an earlier run has put stays as
-    it is. Holds those of one bucket of the listing in memory.
+    it is, and what was corrected since goes into a file of its own. Holds those of one bucket of
+    the listing in memory.
     """
     if not totals.revision(revised(window.id)):
         return
     directory = corrections_dir(window.attempt.archive)
-    there = frozenset(bucket.list(directory))
+    files = sorted(bucket.list(directory))
     for number in range(1, LISTING_BUCKETS + 1):
-        key = f"{directory}{number:02d}.jsonl"
-        if key in there:
-            continue
-        made = corrections_in(totals, window.id, number)
-        if lines := b"".join(map(correction_line, made)):
-            bucket.put_once(key, lines)
+        name = f"{directory}{number:02d}"
+        earlier = (bucket.get(file) for file in files if file.startswith(name))
+        there = {line for body in earlier for line in body.splitlines(keepends=True)}
+        made = map(correction_line, corrections_in(totals, window.id, number))
+        if lines := b"".join(line for line in made if line not in there):
+            bucket.put_once(f"{name}-{len(there):07d}.jsonl" if there else f"{name}.jsonl", lines)
 
 
 def corrections_in(totals: Totals, window: WindowId, number: int) -> Iterator[Correction]:

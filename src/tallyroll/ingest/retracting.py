@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 RECEIVES_MIN = 3  # before an absent event is given up: the first may come before the event
 _DROPPED = (Status.DROPPING, Status.DROPPED)
+_MOVED = "its event was redriven meanwhile"
 _Step = Found | Correction | Fate
 """What is to be done for a retraction: tombstones, a correction, or nothing more."""
 
@@ -284,7 +285,9 @@ class Retracting:
         """
         authorized = self._locator.with_proof(located)
         if made := correction_proven(authorized, self.effects.now()):
-            return made
+            # A proof that came after the claims were read may be of the window of a later claim.
+            elsewhere = self._locator.is_elsewhere(located)
+            return handed_back(_MOVED) if elsewhere else made
         what = f"window {state.id} is {state.status}: `tallyroll retract` proves it in the archive"
         return self._rejected(located, Rejected(Reason.RETRACTION_UNPROVEN, what))
 
@@ -293,7 +296,7 @@ class Retracting:
         read, and may count there.
         """
         if self._locator.is_elsewhere(located):
-            return handed_back("its event was redriven meanwhile")
+            return handed_back(_MOVED)
         raise refused
 
 

@@ -42,6 +42,7 @@ class TombstoneMaker:
             return ()
         index = retraction.index
         if record.packed and index is not None:
+            _check_named(record, (record.key,), retraction)
             return (self._packed(spec, record, retraction, index),)
         if record.packed:
             raise Rejected(
@@ -73,6 +74,7 @@ class TombstoneMaker:
         elif keys[0] != record.key:
             least = self.store.record(spec, keys[0], record.id)
             keys = least.keys if least else keys
+        _check_named(record, keys, retraction)
         if keys == (record.key,):
             return [record]
         found = self.store.lookup(spec, [(key, record.id) for key in keys])
@@ -126,6 +128,17 @@ class TombstoneMaker:
             slot=slot,
             by=retraction.by,
             why=retraction.why,
+        )
+
+
+def _check_named(record: Record, keys: tuple[str, ...], retraction: Retraction) -> None:
+    """Raise Rejected if a retraction names keys that its event does not have: it may mean another
+    event of the same id.
+    """
+    if others := sorted({*retraction.keys} - {*keys}):
+        raise Rejected(
+            Reason.BAD_RETRACTION,
+            f"event {record.id!r} has the keys {list(keys)}, and none of {others}",
         )
 
 

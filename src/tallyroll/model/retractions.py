@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.errors import Rejected
-from tallyroll.limits import EVENT_KEYS_MAX, WHY_BYTES_MAX
+from tallyroll.limits import EVENT_KEYS_MAX, EXPANDED_BYTES_MAX, WHY_BYTES_MAX
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_id, check_key, check_ts
 from tallyroll.model.formats.json_texts import canonical, load_json
@@ -225,9 +225,10 @@ def _keys(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _index(given: Any) -> int | None:
-    if given is None or (type(given) is int and given >= 0):
+    # It is part of the sort key of a tombstone. No packet has more events than bytes.
+    if given is None or (type(given) is int and 0 <= given <= EXPANDED_BYTES_MAX):
         return given
-    raise _bad(f"index {shown(given)}: must be a whole number from 0")
+    raise _bad(f"index {shown(given)}: must be a whole number from 0 to {EXPANDED_BYTES_MAX}")
 
 
 def _place(fields: dict[str, Any]) -> dict[str, Any]:
@@ -243,9 +244,12 @@ def _place(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _text(fields: dict[str, Any], name: str) -> str:
     given = fields.get(name, "")
-    if not isinstance(given, str) or len(given.encode(errors="replace")) > WHY_BYTES_MAX:
-        raise _bad(f"{name} {shown(given)}: must be a text of at most {WHY_BYTES_MAX} bytes")
-    return given
+    try:
+        if isinstance(given, str) and len(given.encode()) <= WHY_BYTES_MAX:
+            return given
+    except UnicodeEncodeError:
+        raise _bad(f"{name} {shown(given)} holds a lone surrogate, which is not text") from None
+    raise _bad(f"{name} {shown(given)}: must be a text of at most {WHY_BYTES_MAX} bytes")
 
 
 def _bad(detail: str) -> Rejected:

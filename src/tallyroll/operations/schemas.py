@@ -176,7 +176,10 @@ def retraction() -> Schema:
             ),
             id=_text(limits.ID_BYTES_MAX, _CONTROL)
             | {"description": "The event's id, or its packet's, or that of its queue message"},
-            index=_optional({"type": "integer", "minimum": 0}, "Its index in the packet, from 0"),
+            index=_optional(
+                {"type": "integer", "minimum": 0, "maximum": limits.EXPANDED_BYTES_MAX},
+                "Its index in the packet, from 0",
+            ),
             window=_optional(
                 {"type": "string", "pattern": _WINDOW}, "The window in which it happened"
             ),

@@ -284,6 +284,24 @@ def test_a_claim_that_came_meanwhile_is_read_before_it_is_unproven(pipeline: Pip
     assert (len(report.failures), report.rejected) == (1, {})
 
 
+def test_a_proof_that_came_meanwhile_may_be_of_a_window_claimed_meanwhile(
+    pipeline: Pipeline,
+) -> None:
+    """Else its event is corrected in two windows: here, and where the claim leads."""
+    dropped(pipeline)
+    authorizations = pipeline.catalog.authorizations
+
+    def claim_and_prove_first(targets: Any) -> Any:
+        claimed(pipeline, (WINDOW, "k", "e1"), hour(9))
+        authorized(pipeline, proven=(1, 7, b"d"), at=NOW + 1)
+        return authorizations(targets)
+
+    pipeline.catalog.authorizations = claim_and_prove_first  # type: ignore[method-assign]
+    report = pipeline.write(retraction())
+    assert (len(report.failures), report.retracted) == (1, 0)
+    assert corrections(pipeline) == []
+
+
 def test_a_dropped_window_whose_spec_is_gone(pipeline: Pipeline) -> None:
     pipeline.write(EVENT)
     dropped(pipeline)

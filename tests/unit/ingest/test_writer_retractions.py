@@ -209,6 +209,20 @@ def test_an_event_of_several_keys_is_taken_from_all(fanned: Pipeline, key: str) 
         assert fanned.write(retraction(key=other)).duplicates == 1
 
 
+def test_keys_of_another_event_lead_to_none(pipeline: Pipeline) -> None:
+    """The least of the keys that a message names may be that of another event of the same id."""
+    packet = {"v": 1, "id": "p", "t0": NOW, "events": [[0, 1], [5, 2]]}
+    pipeline.write(
+        *({**EVENT, "key": key} for key in "ab"), *({**packet, "key": key} for key in "ab")
+    )
+    bodies = (
+        retraction(key="b", keys=["a", "b"]),
+        retraction(key="b", keys=["a", "b"], id="p", index=1),
+    )
+    assert pipeline.write(*bodies).rejected == {Reason.BAD_RETRACTION: 2}
+    assert retracted(pipeline, "a") == retracted(pipeline, "b") == (0, 0)
+
+
 def test_two_retractions_by_two_keys_are_one(fanned: Pipeline) -> None:
     fanned.write({"a": "y", "b": "x", "name": "e1"})
     report = fanned.write(retraction(key="y"), retraction(key="x", keys=["x", "y"]))
@@ -275,6 +289,15 @@ def test_nobody_may_by_default() -> None:
 @pytest.mark.parametrize("body", ['["tallyroll-retract", 2, {}]', '[ "tallyroll-retract" ]'])
 def test_a_malformed_one_is_rejected(pipeline: Pipeline, body: str) -> None:
     assert pipeline.write(body).rejected == {Reason.BAD_RETRACTION: 1}
+
+
+def test_a_text_that_no_store_can_hold_spoils_no_other_message(pipeline: Pipeline) -> None:
+    pipeline.write(EVENT)
+    body = retraction(why="").replace('"why":""', '"why":"\\ud800"')
+    assert "ud800" in body
+    report = pipeline.write(body, retraction())
+    assert (report.retracted, report.failures) == (1, [])
+    assert report.rejected == {Reason.BAD_RETRACTION: 1}
 
 
 def test_other_arrays_and_enveloped_ones_are_what_they_were(pipeline: Pipeline) -> None:

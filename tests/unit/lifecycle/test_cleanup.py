@@ -316,3 +316,18 @@ def test_no_table_is_dropped_before_its_corrections_are_copied(
     assert TAG_PROVEN not in tags(pipeline)
     run(pipeline)
     assert (pipeline.state(COLD).status, copied(pipeline)) == (Status.DROPPED, [made])
+
+
+def test_a_copy_that_waited_for_the_drop_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = sealed()
+    proven(pipeline)
+    made = [corrected(pipeline, "e0")]
+    for record_id in ("e1", "e2"):
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline.store, "tag_table", broken)
+            assert run(pipeline).problems
+        assert {*copied(pipeline)} == {*made}
+        made.append(corrected(pipeline, record_id))
+    run(pipeline)
+    assert pipeline.state(COLD).status is Status.DROPPED
+    assert sorted(each.id for each in copied(pipeline)) == ["e0", "e1", "e2"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Rejected
-from tallyroll.limits import WHY_BYTES_MAX
+from tallyroll.limits import EXPANDED_BYTES_MAX, WHY_BYTES_MAX
 from tallyroll.model.events import decode
 from tallyroll.model.retractions import MARK, Retraction, is_retraction, parse_retraction
 from tallyroll.reasons import Reason
@@ -44,10 +44,12 @@ def test_what_is_sent_is_read(retraction: Retraction) -> None:
         ({"window": None, "ts": 1_795_163_400}, Reason.TS_IN_SECONDS, "seconds"),
         ({"index": -1}, Reason.BAD_RETRACTION, "-1"),
         ({"index": True}, Reason.BAD_RETRACTION, "true"),
+        ({"index": EXPANDED_BYTES_MAX + 1}, Reason.BAD_RETRACTION, "0 to"),
         ({"keys": ["Grace"]}, Reason.BAD_RETRACTION, "not one of its keys"),
         ({"keys": []}, Reason.BAD_RETRACTION, "array"),
         ({"why": "x" * (WHY_BYTES_MAX + 1)}, Reason.BAD_RETRACTION, "at most"),
         ({"by": 7}, Reason.BAD_RETRACTION, "text"),
+        ({"by": "\ud800"}, Reason.BAD_RETRACTION, "surrogate"),
         ({"reason": "x"}, Reason.BAD_RETRACTION, "no field"),
     ],
 )
