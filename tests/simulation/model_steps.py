@@ -127,7 +127,7 @@ class Steps:
         further once it learns of it; one that `stays` may also be where it was.
         """
         after = [after for each in at for found, after in moves(view, each) if found == action]
-        if not after:
+        if not after and not subject.ambiguous:
             self._fail(subject, view, action, at)
         self._hit(action[0])
         subject.path.append(action)
