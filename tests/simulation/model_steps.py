@@ -159,6 +159,8 @@ class Steps:
 
     def _needless(self, what: str, subjects: Sequence[Subject]) -> None:
         """End the simulation: a read that no message needs now, in the model and in the table."""
+        if any(each.ambiguous for each in subjects):
+            return
         after = [_told(each, self._truth.view(each), each.path) for each in subjects]
         self._world.fail(
             f"model: seed {self._world.seed}: {self._world.current.name} reads {what}; the model"
