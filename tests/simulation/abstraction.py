@@ -56,7 +56,8 @@ class Subject:
     """A message or letter. `at` is where its writer or operator may be, by what it did so far;
     `path` is what it did. A `twin` has another message of its id in its batch: for which of them a
     call is, is not known. Only one that is or may be `redriven` has a claim. It was delivered at
-    `began` (ms).
+    `began` (ms). It is `ambiguous` once it met a record that holds it or another content: where
+    mappings give copies of one id other keys, the oracle does not know which.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Subject:
     at: list[At] = field(default_factory=list)
     path: list[Action] = field(default_factory=list)
     twin: bool = False
+    ambiguous: bool = False
     rejected: bool = False
     acknowledged: bool = False
 
@@ -222,10 +224,16 @@ class Abstraction:
 
     def content(self, subject: Subject, identity: Identity) -> int:
         """Which message stored a record: this one, or an equal one; or which other."""
-        if self._oracle.content_of(subject.sent) in self._oracle.book.contents_of(identity):
+        contents = self._oracle.book.contents_of(identity)
+        if self._oracle.content_of(subject.sent) in contents:
+            subject.ambiguous |= len(contents) > 1
             return OWN
         home = self._oracle.window_of(self._oracle.book.time_of(identity))
         return RIVAL if home == subject.windows[0] else FOREIGN
+
+    def is_ruled_since(self, window: str, at: int) -> bool:
+        """Whether a window's rule of identities was frozen at that time (ms), or later."""
+        return self._oracle.book.ruled_since(window) >= at
 
     def item_names(self, subject: Subject, places: Sequence[int]) -> list[str]:
         """The names of a message's identities by the rules of these windows."""

@@ -127,7 +127,7 @@ class Steps:
         further once it learns of it; one that `stays` may also be where it was.
         """
         after = [after for each in at for found, after in moves(view, each) if found == action]
-        if not after:
+        if not after and not subject.ambiguous:
             self._fail(subject, view, action, at)
         self._hit(action[0])
         subject.path.append(action)
@@ -159,6 +159,8 @@ class Steps:
 
     def _needless(self, what: str, subjects: Sequence[Subject]) -> None:
         """End the simulation: a read that no message needs now, in the model and in the table."""
+        if any(each.ambiguous for each in subjects):
+            return
         after = [_told(each, self._truth.view(each), each.path) for each in subjects]
         self._world.fail(
             f"model: seed {self._world.seed}: {self._world.current.name} reads {what}; the model"

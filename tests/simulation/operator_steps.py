@@ -36,7 +36,8 @@ from tests.simulation.model_steps import (
 SILENT: Mapping[str, str] = {
     "look up record": "a window that was never made, before the first of all, has no record",
     "look at state": "it is looked for once; and where an event goes is looked at once more, last",
-    "look up identity": "an event that has none needs no read",
+    "look up identity": "an event that has none needs no read, and by the rule of a target that is"
+    " frozen later there is none: there, the transaction meets the identity",
     "claim": "a claim that was read and names the target is not put again; each writer reads it",
 }
 """Calls of the model that an operator may leave out, or repeat, and why."""
@@ -171,22 +172,33 @@ class OperatorSteps(Steps):
         self, subject: Subject, at: At, asked: Mapping[str, None], found: Any
     ) -> Sequence[Learn]:
         """What the identities say, by the rules of each window that a letter may go to."""
-        view, learns = self._truth.view(subject), []
-        asking = [place for (call, _, place, _), _ in moves(view, at) if call == "look up identity"]
-        for target in dict.fromkeys(asking):
+        view = self._truth.view(subject)
+        learns: list[Learn] = []
+        for (call, _, target, _), _ in moves(view, at):
             own = self._truth.item_names(subject, _places(at, target))
-            if own and all(name in asked for name in own):
-                answer = self._truth.told_by(subject, own, found)
+            if call != "look up identity":
+                continue
+            answer = self._truth.told_by(subject, [each for each in own if each in asked], found)
+            if (not own or not all(each in asked for each in own)) and answer == "absent":
+                learns.append(partial(self._unruled, subject, at, target))
+            elif at.step == IDENTITY or answer == "equal":
                 action = ("look up identity", OWN, target, answer)
-                if at.step == IDENTITY or answer == "equal":
-                    learns.append(self._step(subject, view, action, [at]))
+                learns.append(self._step(subject, view, action, [at]))
         return learns
 
+    def _unruled(self, subject: Subject, at: At, target: int) -> None:
+        """A letter may go to a window whose rule was not known when identities were read."""
+        after = at._replace(step=PUT, target=target)
+        if at.step == IDENTITY and after not in subject.at:
+            subject.at.append(after)
+
     def _add_targets(self, subject: Subject) -> None:
-        """A letter may go to the window of now, and of the next moments."""
-        now, oracle = self._world.now + self._clock_ms, self._system.oracle
-        for at in (now, oracle.spans.at(now)[1]):
+        """A letter may go to any window since its page began, and to the next one."""
+        at, until = subject.began + self._clock_ms, self._world.now + self._clock_ms
+        spans, oracle = self._system.oracle.spans, self._system.oracle
+        while at <= spans.at(until)[1]:
             subject.number(oracle.window_of(at))
+            at = spans.at(at)[1]
 
     def _claim(self, identity: Any, wanted: Any) -> Judge:
         return self._put(identity, wanted)
@@ -226,6 +238,8 @@ class OperatorSteps(Steps):
                     continue
                 if not self._truth.item_names(subject, _places(at, target)):
                     subject.at.append(after)
+                elif self._truth.is_ruled_since(subject.windows[target], subject.began):
+                    self._unruled(subject, at, target)
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
         """What is sent must be claimed when it is given to the wire: it may arrive much later."""

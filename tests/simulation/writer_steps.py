@@ -337,16 +337,15 @@ class WriterSteps(Steps):
         """Whether a message has identities by rules that its writer knows. Of a window without a
         spec there is no rule, and that it has none may be remembered for a while.
         """
-        since = subject.began - SPEC_ABSENT_CACHED_MS
-        rules = self._system.oracle.book.ruled_since(self._window_of(subject))
-        return bool(self._item_names(subject)) and rules < since
+        since, window = subject.began - SPEC_ABSENT_CACHED_MS, self._window_of(subject)
+        return bool(self._item_names(subject)) and not self._truth.is_ruled_since(window, since)
 
     def _add_never_taken(self, subject: Subject) -> None:
         """A message that its window never takes may have gone another way from the beginning."""
-        known = any(each.saw == state.TOO_LATE for each in subject.at)
-        own = not subject.sent.bad and not subject.sent.target
-        if own and not known and self._is_never_taken(subject):
-            subject.at.append(delivered(ANY_LATE, NOWHERE))
+        began, sent = delivered(ANY_LATE, NOWHERE), subject.sent
+        known = began in subject.at or began._replace(step=REJECT) in subject.at
+        if not (known or sent.bad or sent.target) and self._is_never_taken(subject):
+            subject.at.append(began)
 
     def _reject(self, rejections: Sequence[Any]) -> Judge:
         def judge(_: Any) -> Learn | None:
