@@ -235,6 +235,15 @@ class Abstraction:
         """Whether a window's rule of identities was frozen at that time (ms), or later."""
         return self._oracle.book.ruled_since(window) >= at
 
+    def opened(self, spec: Spec) -> list[bool | None]:
+        """Whether each gate of a window is open; None for one that is missing."""
+        try:
+            items = self._system.store.items(spec.table)
+        except Missing:
+            return [None] * spec.gates
+        gates = [items.get(each) for each in _gates(spec.gates)]
+        return [gate["open"]["BOOL"] if gate else None for gate in gates]
+
     def item_names(self, subject: Subject, places: Sequence[int]) -> list[str]:
         """The names of a message's identities by the rules of these windows."""
         keys, kind = self._kind(subject, late=False)
@@ -312,10 +321,9 @@ class Abstraction:
             items = None
         if items is None or spec is None:
             return state.NO_TABLE, state.NO_GATE
-        gates = [items.get(each) for each in _gates(spec.gates)]
-        opened = [bool(gate and gate["open"]["BOOL"]) for gate in gates]
-        count = GATES if all(opened) else int(any(opened))
-        if not any(gates):
+        gates = self.opened(spec)
+        count = GATES if all(gates) else int(any(gates))
+        if all(gate is None for gate in gates):
             count = state.NO_GATE
         for _, key, record_id in stored:
             primary = record_key(key, self._oracle.stored[window, key, record_id], record_id)

@@ -18,27 +18,33 @@ class Spans:
     def __init__(self, world: World, window_ms: int) -> None:
         self._world = world
         self._lengths = [(0, window_ms)]
+        self._known: dict[int, tuple[int, int]] = {}
         self._made: list[tuple[int, int]] = []
         self.deployed: list[Settings] = []
         self.opened: dict[str, Opened] = {}
 
     def at(self, ts: int) -> tuple[int, int]:
         """The begin and end (ms) of the window in which an instant lies."""
-        length = next(length for since, length in reversed(self._lengths) if since <= ts)
-        start = ts - ts % length
-        return start, start + length
+        found = self._known.get(ts)
+        if found is None:
+            length = next(length for since, length in reversed(self._lengths) if since <= ts)
+            start = ts - ts % length
+            found = self._known[ts] = start, start + length
+        return found
 
     def on_founded(self, lengths: Sequence[tuple[int, int]]) -> None:
         """Take the first roller's word for the length of windows: it may come after deployments."""
         if lengths not in [((0, each.window_seconds * 1000),) for each in self.deployed]:
             self._world.fail(f"5: windows of {lengths} are what no deployment would found")
         self._lengths = list(lengths)
+        self._known.clear()
 
     def on_length(self, since: int, length_ms: int) -> None:
         """Take note that windows have another length from `since` on."""
         if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:
             self._world.fail(f"5: windows of {length_ms} ms may not begin at {since}")
         self._lengths.append((since, length_ms))
+        self._known.clear()
 
     def on_created(self, window: Window) -> None:
         """Check that a window lies between others; take note of it if it is one of the past."""

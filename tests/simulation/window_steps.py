@@ -90,9 +90,11 @@ class WindowSteps:
         make(table, *rest)
 
     def shut_gate(self, shut: Perform, spec: Any, number: int) -> None:
-        before = self._window(spec.window)
+        opened = self._truth.opened(spec)
         shut(spec, number)
-        if self._window(spec.window).gates < before.gates:
+        if self._truth.opened(spec).count(True) < opened.count(True):
+            after = self._window(spec.window)
+            before = after._replace(gates=after.gates + 1)
             self._take(spec.window, before, ("shut gate",))
 
     def drop_table(self, drop: Perform, table: str) -> None:
