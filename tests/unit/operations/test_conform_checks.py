@@ -254,7 +254,7 @@ def test_a_scan_that_has_an_item_twice_is_found(stage: Stage, monkeypatch: Patch
 
 def test_an_item_over_the_limit_that_is_stored_is_found(stage: Stage, monkeypatch: Patch) -> None:
     monkeypatch.setattr("tallyroll.adapters.memory.store.ITEM_BYTES_MAX", 500_000)
-    with pytest.raises(Broken, match="an item of 409,601 bytes is stored"):
+    with pytest.raises(Broken, match="an item of over 409,600 bytes is stored"):
         item_size(stage)
 
 
