@@ -129,7 +129,7 @@ class Writer:
         if self.settings.retracts:
             from tallyroll.ingest.retracting import Retracting  # noqa: PLC0415
 
-            assert self.totals, "whoever may retract corrects totals"
+            assert self.totals, "a writer that retracts needs the totals"
             ports = (self.store, self.catalog, cached, self.totals, self.effects)
             self._retract = Retracting(self.settings, *ports, admit).settle
 

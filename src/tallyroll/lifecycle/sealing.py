@@ -107,7 +107,7 @@ def seal(
         for first in range(0, len(batch), STRIPES_PER_SLICE):
             stripes = batch[first : first + STRIPES_PER_SLICE]
             sealing, ended = _with(sealing, stripes, spec, store.metering_of(spec.table))
-            # Before the totals: whoever reads a total finds what was retracted from it.
+            # Before the totals, so that a read of a total finds what was retracted from it.
             _note_retracted(spec, store, totals, stripes)
             totals.put([Total(key, spec.window, n, amount) for key, n, amount, _ in ended])
             yield sealing

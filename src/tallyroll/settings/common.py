@@ -106,10 +106,10 @@ class CommonSettings(Described):
     retraction: str = setting(
         RETRACTION_OFF,
         one_of(*RETRACTIONS),
-        "who may take events back: `off`: nobody; `operator`: whoever may run `tallyroll retract`;"
-        " `queue`: also whoever may send to the event queue. Holds for windows that exist, too. Go"
-        " back to `off` by way of `operator`, until all windows with retracted events are dropped:"
-        " cleanup then has the rights to prove and archive them",
+        "who may take events back: `off`: nobody; `operator`: those who may run `tallyroll"
+        " retract`; `queue`: also those who may send to the event queue. Holds for windows that"
+        " exist, too. Go back to `off` by way of `operator`, until all windows with retracted"
+        " events are dropped: cleanup then has the rights to prove and archive them",
     )
     mapping: Mapping[str, str | Sequence[str]] = setting(
         {},

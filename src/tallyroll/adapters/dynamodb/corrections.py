@@ -128,8 +128,8 @@ class DynamoCorrections:
     def _note(self, window: WindowId, left: dict[str, tuple[int, int]]) -> list[str]:
         """Note what was retracted of these keys; findings for those of which other is noted.
 
-        By puts alone, each over the row that the last try has met: whoever seals windows may update
-        nothing here, so a pipeline in which nobody may retract any more needs no right for it.
+        By puts alone, each over the row that the last try has met: a roller may update nothing
+        here, so a pipeline in which nobody may retract any more needs no right for it.
         """
         findings: list[str] = []
         met: dict[_Place, Item] = {}
