@@ -19,7 +19,14 @@ from tests.faults.clients import Switchboard
 from tests.faults.exactness import Ledger
 from tests.faults.injector import GOES_WELL, Blow, Plan
 from tests.faults.kinds import WRITES, Kind
-from tests.faults.lives import StuckLife, busy_life, live_on, poisoned_life, short_life
+from tests.faults.lives import (
+    StuckLife,
+    busy_life,
+    live_on,
+    poisoned_life,
+    retracted_life,
+    short_life,
+)
 from tests.faults.plans import At, LostReplies, Only, Seeded, crash
 from tests.faults.results import Result, Results
 from tests.faults.world import FUNCTIONS, World
@@ -27,6 +34,7 @@ from tests.faults.world import FUNCTIONS, World
 SEEDS = tuple(range(7))
 MORE_SEEDS = tuple(range(7, 24))  # as many of them as the matrix still needs
 PARTS = 4
+RETRACT = "adapters/dynamodb/store.py:DynamoStore.retract TransactWriteItems"
 PIPELINE: Mapping[str, Any] = {"identity": "pipeline"}
 KEY: Mapping[str, Any] = {"identity": "key"}
 """Within what an id counts once in short lives, and in every second busy one."""
@@ -71,6 +79,19 @@ class Scenarios:
                 )
 
         return self.results.of(f"seed-{seed}", make)
+
+    def retracted(self, name: str, plan: Plan) -> Result:
+        """A life in which an operator takes an event back."""
+        changes: Mapping[str, Any] = {"retraction": "operator", "write_rate": 0}
+        return self._live(f"retracted, {name}", 0, plan, retracted_life, **changes)
+
+    def retract_under(self, kind: Kind) -> Result:
+        """The same, in which one kind of fault strikes the transaction of its tombstone."""
+
+        def make() -> Result:
+            return self.retracted(f"{RETRACT} {kind}", Only(RETRACT, kind))
+
+        return self.results.of(f"retract-{kind.name.lower()}", make)
 
     def reference(self) -> Result:
         """The short life without any fault; its result has the sites of all its calls."""
