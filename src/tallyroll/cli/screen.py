@@ -27,7 +27,7 @@ EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _RETRACTED = ("retracted", "retracted sum")
-RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "count", "value", "dollars")
+RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "stripes", "count", "value", "dollars")
 
 Cell = str | int | None
 T = TypeVar("T")
