@@ -248,8 +248,8 @@ class SimCatalog(MemoryCatalog):
             self._system.oracle.on_rolled_up(changed, windows, self._system.totals.rolled())
         return changed
 
-    def put_spec(self, spec: Spec) -> Spec:
-        stands = super().put_spec(spec)
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        stands = super().put_spec(spec, wishes)
         self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
         self._system.oracle.on_spec(stands)
         return stands

@@ -51,6 +51,7 @@ _COMMANDS = {
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
     "windows": ("windows:app", "see windows, open past ones"),
+    "keys": ("keys:app", "prepare keys that will be hot, list those that are"),
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),
