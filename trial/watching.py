@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, MetricNamespace, Watched, rules_for
+from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, rules_for
+from tallyroll.cdk.alarm_values import MetricNamespace, Watched
 from tallyroll.settings import Settings
 
 # A trial counts without the API and its function.

@@ -28,6 +28,7 @@ COMMANDS = (
     "windows",
     "windows list",
     "windows open",
+    "windows warm",
     "dlq",
     "dlq list",
     "dlq show",

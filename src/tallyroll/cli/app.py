@@ -49,7 +49,7 @@ _COMMANDS = {
     "events": ("reads:events", "list a key's events"),
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
-    "windows": ("windows:app", "see windows, open past ones"),
+    "windows": ("windows:app", "see windows, open past ones, warm tables"),
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),
