@@ -50,7 +50,7 @@ _COMMANDS = {
     "series": ("series:series", "count a key by the hour, day, week or month"),
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
-    "windows": ("windows:app", "see windows, open past ones"),
+    "windows": ("windows:app", "see windows, open past ones, warm tables"),
     "keys": ("keys:app", "prepare keys that will be hot, list those that are"),
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),

@@ -18,7 +18,7 @@ from tallyroll.model.sharding import IDENTITIES_RULE
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import Span, WindowId
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 
 LEASE_DOUBLINGS_MAX = 7  # an export that always fails is in the end retried every 34 hours

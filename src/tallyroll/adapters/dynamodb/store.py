@@ -50,8 +50,8 @@ from tallyroll.adapters.dynamodb.requests import (
     DynamoTable,
     cancellation_reasons,
     in_dynamodb,
-    limit_named,
     limit_of,
+    limit_of_code,
     throttled_tables,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
@@ -381,7 +381,7 @@ def _element(reason: Mapping[str, Any]) -> Element:
     if code in REASONS_INVALID:
         return Element(Answer.INVALID, detail=detail)
     # Throttled, or another reason that may pass.
-    return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
+    return Element(Answer.THROTTLED, detail=detail, limit=limit_of_code(code))
 
 
 def _record(item: Item) -> Record:
