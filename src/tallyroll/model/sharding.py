@@ -8,8 +8,9 @@ Next on the reading path: `ingest/transactions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
+from itertools import combinations
 from math import prod
 from typing import Protocol
 
@@ -57,15 +58,26 @@ def random_suffix(count: int, chance: Chance) -> int:
 
 STRATEGIES: dict[str, Callable[[str, int], int]] = {"calculated": calculated, "product": product}
 
-IDENTITIES_RULE = "id1"
-"""In the name of a suffix: ids are also put into the table of identities. Releases that do not know
-the name place nothing, so their writers hand such a window's messages back.
+STRIPES_RULE = "s1"
+"""In the name of a suffix: tallies have a width of their own, whatever the number of shards, and
+say which shards they cover. Releases that do not know the name of a suffix place nothing, so their
+writers hand such a window's messages back.
 """
+IDENTITIES_RULE = "id1"
+"""In the name of a suffix: ids are also put into the table of identities."""
+RULES = (STRIPES_RULE, IDENTITIES_RULE)
+
+
+def suffix_name(strategy_name: str, rules: Collection[str]) -> str:
+    """The name of a suffix: its strategy, and its rules in their order."""
+    return "+".join([strategy_name, *(rule for rule in RULES if rule in rules)])
+
 
 _BY_NAME = {
-    name: place
+    suffix_name(strategy_name, rules): place
     for strategy_name, place in STRATEGIES.items()
-    for name in (strategy_name, f"{strategy_name}+{IDENTITIES_RULE}")
+    for number in range(len(RULES) + 1)
+    for rules in combinations(RULES, number)
 }
 
 

@@ -6,12 +6,12 @@ uses the spec, never the settings, so a deployment with other settings affects l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tallyroll.limits import SERIES_SLOTS
-from tallyroll.model.sharding import stable_hash, strategy
+from tallyroll.limits import BLOCKS_MAX, SERIES_SLOTS
+from tallyroll.model.sharding import STRIPES_RULE, stable_hash, strategy
 from tallyroll.model.windows import Span, WindowId
 
 
@@ -66,9 +66,33 @@ class Spec:
         """The shard, 1..N, of chunk `number` of a record: those after the record's own, in turn."""
         return (self.shard(key, record_id) + number) % self.shards_of(key) + 1
 
+    @property
+    def own_stripes(self) -> bool:
+        """Whether tallies have a width of their own, and say which shards they cover."""
+        return STRIPES_RULE in self.suffix.split("+")
+
     def stripes_of(self, key: str) -> int:
-        """How many stripes the key's tally has: as many as shards, at least `stripes_min`."""
+        """S, the stripes with which the key's tally begins: `stripes_min`, or the N of a key that
+        has its own, if that is more. By the rule of earlier releases it is N of every key.
+        """
+        if self.own_stripes:
+            return max(self.hot.get(key, 0), self.stripes_min)
+        return self.stripes_most(key)
+
+    def stripes_most(self, key: str) -> int:
+        """The most stripes that the key's tally may ever have: releases that do not know S read so
+        many.
+        """
         return max(self.shards_of(key), self.stripes_min)
+
+    def block(self, key: str, shard: int) -> int:
+        """The block, 0..63, of a shard, 1..N: a tally names blocks, as few as N."""
+        shards = self.shards_of(key)
+        return (shard - 1) * min(BLOCKS_MAX, shards) // shards
+
+    def shards_in(self, key: str, blocks: Collection[int]) -> list[int]:
+        """The shards, ascending, of these blocks."""
+        return [n for n in range(1, self.shards_of(key) + 1) if self.block(key, n) in blocks]
 
     def bucket(self, key: str, stripe: int) -> int:
         """The bucket, 1..buckets, under which a stripe of a key's tally is listed."""
