@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from benchmarks.conflicts import units_each
 from benchmarks.tables import Rows, show
-from tallyroll.limits import ACTION_UNITS, PARTITION_WRITE_UNITS, WARM_WRITE_UNITS_MIN
+from tallyroll.limits import (
+    ACTION_UNITS,
+    PARTITION_WRITE_UNITS,
+    SHARDS_FEW,
+    WARM_WRITE_UNITS_MIN,
+)
 from tallyroll.planning.shards import KeyWrites, key_rates, table_rate
 from tallyroll.settings import Settings
 
-SHARDS = (Settings().shards, 32, 64, 200)
+SHARDS = (SHARDS_FEW, 64, Settings().shards, 1_024)
 TABLE_UNITS = (WARM_WRITE_UNITS_MIN, 40_000)  # new on demand; and with warm throughput
 
 

@@ -87,7 +87,7 @@ def test_every_record_lies_in_a_block_of_its_tally(engine: Engine) -> None:
         counted(engine.store, spec, *(record(spec, "k", name) for name in ids[first : first + 30]))
         tally = engine.store.tallies(spec, ["k"])["k"]
         wanted = {spec.block("k", spec.shard("k", name)) for name in ids[: first + 30]}
-        assert (tally.blocks, tally.covered) == (wanted, first + 30)
+        assert (set(tally.blocks), tally.covered) == (wanted, first + 30)
     assert listed(engine, spec, limit=50) == sorted(ids)
 
 
@@ -107,7 +107,8 @@ def test_a_key_without_events_reads_no_shard(
 ) -> None:
     spec = opened(engine)
     read = asked(engine, monkeypatch)
-    assert listed(engine, spec) == read == []
+    assert not listed(engine, spec)
+    assert not read
 
 
 def test_all_shards_are_read_unless_every_event_is_covered(
@@ -154,7 +155,7 @@ def test_a_tally_with_all_blocks_stays_below_a_kilobyte(engine: Engine) -> None:
     for some in (list(of_block.values())[:32], list(of_block.values())[32:]):
         counted(engine.store, spec, *some)
     tally = engine.store.tallies(spec, [long])[long]
-    assert (tally.blocks, tally.covered) == (set(range(64)), 64)
+    assert (set(tally.blocks), tally.covered) == (set(range(64)), 64)
     items = [item for page in engine.store.scan(spec.table, 0, 1) for item in page]
     (size,) = [item_bytes(item.attributes) for item in items if item.pk.startswith("~t.")]
     assert 200 < size < 400
@@ -167,4 +168,4 @@ def test_an_increment_of_many_keys_names_each_ones_blocks(engine: Engine) -> Non
     assert engine.store.commit(spec, records, added).verdict is Verdict.COMMITTED
     for key, tally in engine.store.tallies(spec, ["a", "b", "c"]).items():
         mine = {spec.block(key, each.shard) for each in records if each.key == key}
-        assert (tally.blocks, tally.covered) == (mine, 3)
+        assert (set(tally.blocks), tally.covered) == (mine, 3)

@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.sharding import IDENTITIES_RULE, STRIPES_RULE, suffix_name
-from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.specs import (
+    IDENTITIES_RULE,
+    STRIPES_RULE,
+    IdentityScope,
+    Spec,
+    suffix_name,
+)
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import DYNAMODB, Span, WindowId, store_of
 from tallyroll.ports.store import TableStatus

@@ -28,6 +28,7 @@ class Tally:
     `cost` is what it cost to store the records. `reading` is set if they were read one by one.
     `retracted` (events, amount) is in neither `n` nor `amount`. `blocks` are those of the shards on
     which `covered` events were stored; a release that does not know them stores without both.
+    `raised` is the number of the key's stripes, if it was raised: the first stripe says it.
     """
 
     key: str
@@ -39,6 +40,7 @@ class Tally:
     retracted: tuple[int, int] = (0, 0)
     blocks: frozenset[int] = field(default=frozenset(), compare=False)
     covered: int = field(default=0, compare=False)
+    raised: int = field(default=0, compare=False)
 
     @property
     def stored(self) -> int:
@@ -92,6 +94,7 @@ def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
         retracted=retracted_of(stripe.retracted for stripe in stripes),
         blocks=frozenset().union(*(stripe.blocks for stripe in stripes)),
         covered=sum(stripe.covered for stripe in stripes),
+        raised=max((stripe.raised for stripe in stripes), default=0),
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.ids import expires_of, identity_names
-from tallyroll.model.sharding import calculated, strategy
-from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.sharding import calculated
+from tallyroll.model.specs import IdentityScope, Spec, strategy
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.reasons import Reason

@@ -259,6 +259,7 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
         retracted=(_number(item, "rn") or 0, read_amount(item["rv"]["N"]) if "rv" in item else 0),
         blocks=frozenset(map(int, item["b"]["NS"])) if "b" in item else frozenset(),
         covered=_number(item, "hn") or 0,
+        raised=_number(item, "w") or 0,
     )
 
 

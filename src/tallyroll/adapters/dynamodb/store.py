@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.actions import (
     RecordPut,
     add,
@@ -65,14 +66,37 @@ from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.backoff import GATE
+from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec, Metering, Outcome, Verdict
+from tallyroll.settings import Settings
 
 _JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
 GATES_AT_ONCE = 16
+WIDTHS_KEPT = 10_000
 SCAN_PAGE_ITEMS = (
     1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
 )
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
+
+
+class Widths:
+    """How many stripes keys' tallies have, as far as this process knows: never more than there are,
+    because they are only raised.
+    """
+
+    def __init__(self) -> None:
+        self._raised: dict[tuple[str, str], int] = {}
+
+    def of(self, spec: Spec, key: str) -> int:
+        """The stripes of a key's tally."""
+        return max(spec.stripes_of(key), self._raised.get((spec.table, key), 0))
+
+    def note(self, spec: Spec, stripe: Tally) -> None:
+        """Take note of what a stripe says."""
+        if stripe.raised > self.of(spec, stripe.key):
+            self._raised[spec.table, stripe.key] = stripe.raised
+            if len(self._raised) > WIDTHS_KEPT:
+                self._raised.pop(next(iter(self._raised)), None)
 
 
 class DynamoStore(DynamoTables):
@@ -80,6 +104,10 @@ class DynamoStore(DynamoTables):
 
     codec: ItemCodec = CODEC
     transactional = True
+
+    def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
+        super().__init__(caller, effects, settings)
+        self._widths = Widths()
 
     @staticmethod
     def metering_of(table: str) -> Metering:  # noqa: ARG004 - the port's
@@ -96,7 +124,7 @@ class DynamoStore(DynamoTables):
         beside = [*attachments, *identities]
         gate = gate_check(spec, chance)
         stripes = {
-            each.key: random_suffix(spec.stripes_of(each.key), chance) for each in increments
+            each.key: random_suffix(self._widths.of(spec, each.key), chance) for each in increments
         }
         actions = [
             gate,
@@ -196,17 +224,37 @@ class DynamoStore(DynamoTables):
                 return RecordPage(records, more=bool(last))
             more["ExclusiveStartKey"] = last
 
+    def widen(self, spec: Spec, key: str) -> None:
+        wide = min(2 * self._widths.of(spec, key), spec.stripes_most(key))
+        if wide == self._widths.of(spec, key):
+            return
+        table, first = self._table(spec.table), tally_key(spec, key, 1)
+        # Of an item that is there: one without events would be a key of the window.
+        fewer = "attribute_exists(#pk) AND (attribute_not_exists(#w) OR #w < :w)"
+        table.update_if({"Key": first, **expressed("SET #w = :w", fewer, w=wide)})
+        if item := table.get(first):
+            self._widths.note(spec, _stripe(item))
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        places = [
-            tally_key(spec, key, stripe)
-            for key in dict.fromkeys(keys)
-            for stripe in range(1, spec.stripes_of(key) + 1)
-        ]
-        stripes: dict[str, list[Tally]] = {key: [] for key in keys}
-        for item in self._table(spec.table).get_all(places):
-            stripe = _stripe(item)
-            stripes[stripe.key].append(stripe)
-        return {key: gathered(key, found) for key, found in stripes.items()}
+        """The stripes that are known, and with them how many there are; then the rest. So every
+        stripe is read that a commit had used before the call.
+        """
+        read = dict.fromkeys(keys, 0)
+        stripes: dict[str, list[Tally]] = {key: [] for key in read}
+        while True:
+            widths = {key: self._widths.of(spec, key) for key in read}
+            places = [
+                tally_key(spec, key, number)
+                for key, done in read.items()
+                for number in range(done + 1, widths[key] + 1)
+            ]
+            if not places:
+                return {key: gathered(key, found) for key, found in stripes.items()}
+            for item in self._table(spec.table).get_all(places):
+                stripe = _stripe(item)
+                stripes[stripe.key].append(stripe)
+                self._widths.note(spec, stripe)
+            read = widths
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}

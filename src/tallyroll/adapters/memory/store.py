@@ -198,11 +198,23 @@ class MemoryStore(MemoryTables):
         for key in keys:
             names = (
                 _primary(tally_key(spec, key, stripe))
-                for stripe in range(1, spec.stripes_of(key) + 1)
+                for stripe in range(1, self._width(spec, key, items) + 1)
             )
             stripes = [parse_item(items[name]) for name in names if name in items]
             tallies[key] = gathered(key, [each for each in stripes if isinstance(each, Tally)])
         return tallies
+
+    def widen(self, spec: Spec, key: str) -> None:
+        items, place = self.items(spec.table), _primary(tally_key(spec, key, 1))
+        wide = min(2 * self._width(spec, key, items), spec.stripes_most(key))
+        if place in items and wide > self._width(spec, key, items):
+            items[place] = {**items[place], "w": {"N": str(wide)}}
+
+    @staticmethod
+    def _width(spec: Spec, key: str, items: Items) -> int:
+        """How many stripes the key's tally has now."""
+        first = items.get(_primary(tally_key(spec, key, 1)), {})
+        return max(spec.stripes_of(key), _number(first, "w"))
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         bucket, position = f"~t.{number}", f"{TALLY}{after}"
@@ -256,8 +268,9 @@ class MemoryStore(MemoryTables):
 
     def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
         """A random stripe for each key."""
-        keys = [each.key for each in increments]
-        return {key: random_suffix(spec.stripes_of(key), self._effects.chance) for key in keys}
+        items = self.items(spec.table)
+        widths = {each.key: self._width(spec, each.key, items) for each in increments}
+        return {key: random_suffix(wide, self._effects.chance) for key, wide in widths.items()}
 
 
 def _primary(item: Item | Key) -> PrimaryKey:
