@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -87,6 +87,16 @@ def test_defaults_need_no_variables() -> None:
     assert Settings.from_env({}) == Settings()
     assert Settings().to_env() == {"TALLYROLL_NAME": "tallyroll"}
     assert Settings.from_env({"TALLYROLL_SHARDS": "", "PATH": "/bin"}) == Settings()
+
+
+def test_the_number_of_shards_follows_store_and_rule_unless_it_is_given() -> None:
+    unset = [Settings(), Settings(stripes_rule="shards"), Settings(store="keyspaces")]
+    assert [each.shards for each in unset] == [256, 16, 16]
+    assert [each.own_stripes for each in unset] == [True, False, False]
+    for settings in (*unset, *(replace(each, shards=256) for each in unset)):
+        assert Settings.from_env(settings.to_env()) == settings
+    given = Options(store="keyspaces", shards=256).settings()
+    assert (given.shards, Options(store="keyspaces").settings().shards) == (256, 16)
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("False", False)])
