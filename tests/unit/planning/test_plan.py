@@ -217,18 +217,18 @@ def test_a_file_gives_its_busiest_second_and_names_its_hot_keys() -> None:
     assert load.mean == 700
     assert load.event_bytes == 72
     plan = planned(load)
-    assert set(plan.hot_shards()) == {"hot"}
-    assert plan.context()["tallyroll:hot_shards"] == plan.hot_shards()
-    assert Options.from_context(plan.context()).hot_shards == plan.hot_shards()
+    assert set(plan.hot_shards(16)) == {"hot"}
+    assert "tallyroll:hot_shards" not in plan.context()  # every key has more
+    assert Options.from_context(plan.context()).shards == Options().shards > plan.chosen_shards
 
 
 def test_a_named_key_gets_its_shards_beside_the_load_of_the_others() -> None:
     hot = {"hot": 900.0, "cool": 5.0}
     load = PeakLoad(events_per_second=1_500, hottest_per_second=900, hot=hot)
     plan = planned(load)
-    assert plan.hot_shards() == {"hot": plan.start_shards}
+    assert plan.hot_shards(16) == {"hot": plan.start_shards}
     alone = planned(replace(load, events_per_second=905))
-    assert alone.hot_shards(0)["hot"] < plan.hot_shards()["hot"]
+    assert alone.hot_shards(0)["hot"] < plan.hot_shards(16)["hot"]
     # No key needs more than the hottest, however full the table is.
     full = planned(
         PeakLoad(events_per_second=1_900, hottest_per_second=500, hot={"a": 500, "b": 499})
