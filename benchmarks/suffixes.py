@@ -39,11 +39,18 @@ def letters() -> list[str]:
     return ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=8)) for _ in range(IDS)]
 
 
+def digits() -> list[str]:
+    """Eight random digits."""
+    chance = random.Random(20261127)
+    return ["".join(chance.choices("0123456789", k=8)) for _ in range(IDS)]
+
+
 KINDS: dict[str, Callable[[], list[str]]] = {
     "random UUIDs": uuids,
     "order-000001 ...": order_ids,
     "1, 2, 3 ...": integers,
     "eight random letters": letters,
+    "eight random digits": digits,
 }
 
 

@@ -35,6 +35,7 @@ from tallyroll.settings.common import CommonSettings
 from tallyroll.settings.options import Options
 from tests.docs.drawing import THEMES, architecture
 from tests.docs.gate_drawing import late_writer
+from tests.docs.suffix_drawing import suffixes
 from tests.docs.window_life import window_life
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
@@ -119,7 +120,12 @@ def renewed(name: str) -> tuple[Path, str, str]:
 
 def pictures() -> dict[Path, str]:
     """The pictures that are drawn by code."""
-    drawn = {"architecture": architecture, "gate": late_writer, "window": window_life}
+    drawn = {
+        "architecture": architecture,
+        "gate": late_writer,
+        "window": window_life,
+        "suffixes": suffixes,
+    }
     return {
         DOCS / "pictures" / f"{name}-{theme}.svg": draw(theme)
         for name, draw in drawn.items()

@@ -143,13 +143,18 @@ def stack(node: None) -> cdk.Stack:
     return cdk.Stack(app, "Theirs", env=cdk.Environment(**HERE))
 
 
+def test_an_uneven_suffix_is_warned_of(stack: cdk.Stack) -> None:
+    [told] = warnings_of(stack, options=Options(name="votes", suffix="product"))
+    assert told.startswith("suffix product sends ")
+
+
 def warnings_of(stack: cdk.Stack, **given: Any) -> list[str]:
     """The CDK's warnings of a pipeline with what is passed in, without their ids."""
     from aws_cdk.assertions import Annotations, Match
 
     from tallyroll.cdk import Tallyroll
 
-    Tallyroll(stack, "Counter", options=Options(), code=function_code(), **given)
+    Tallyroll(stack, "Counter", **{"options": Options(), "code": function_code(), **given})
     found = Annotations.from_stack(stack).find_warning("*", Match.any_value())
     told = [str(one.entry.data) for one in found]
     assert all("[ack: tallyroll:" in one for one in told)

@@ -20,6 +20,7 @@ from aws_cdk import aws_sqs as sqs
 from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
+from tallyroll.planning.suffixes import product_warning
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.kinds import wrong_tags
 from tallyroll.settings.options.rules import PREFIX, OptionsError
@@ -287,6 +288,12 @@ def _differ(here: str, there: str) -> bool:
     return (
         here != there and not cdk.Token.is_unresolved(here) and not cdk.Token.is_unresolved(there)
     )
+
+
+def warn_of_suffix(scope: IConstruct, options: Options) -> None:
+    """Warn of a strategy of suffixes that spreads ids far from evenly."""
+    if uneven := product_warning(options.settings()):
+        _warn(scope, "suffix", uneven)
 
 
 def _warn(scope: IConstruct, id_: str, message: str) -> None:

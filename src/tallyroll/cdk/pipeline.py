@@ -23,6 +23,7 @@ from tallyroll.cdk.existing_resources import (
     check_name,
     check_types,
     key_of,
+    warn_of_suffix,
 )
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.ingest import Ingest, Queues
@@ -108,6 +109,7 @@ class Tallyroll(Construct):
         check_types(options, code, tags, (queue, bucket, alarm_topic, encryption_key, ticket_topic))
         check_name(self, options.name)
         self.options = options
+        warn_of_suffix(self, options)
         tags, key = all_tags(options, tags), key_of(self, options, encryption_key)
         configured = partial(options.settings, tags=tags, kms_key=key.key_arn if key else "")
         owned = declare(configured())

@@ -54,3 +54,8 @@ def random_suffix(count: int, chance: Chance) -> int:
 
 
 STRATEGIES: dict[str, Callable[[str, int], int]] = {"calculated": calculated, "product": product}
+
+WHY_NOT_RANDOM = (
+    "with a random suffix a redelivery lands on another of N shards with a chance of 1 - 1/N, and"
+    " counts twice; to look for its record first, each event would cost N reads"
+)

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import BLOCKS_MAX, SERIES_SLOTS
-from tallyroll.model.sharding import STRATEGIES, stable_hash
+from tallyroll.model.sharding import STRATEGIES, WHY_NOT_RANDOM, stable_hash
 from tallyroll.model.windows import Span, WindowId
 
 STRIPES_RULE = "s1"
@@ -47,7 +47,9 @@ def strategy(name: str) -> Callable[[str, int], int]:
         return _BY_NAME[name]
     except KeyError:
         known = ", ".join(STRATEGIES)
-        raise UsageError(f"suffix strategy {name!r}: records take one of {known}") from None
+        raise UsageError(
+            f"suffix strategy {name!r}: records take one of {known}; {WHY_NOT_RANDOM}"
+        ) from None
 
 
 class IdentityScope(StrEnum):

@@ -30,7 +30,9 @@ from tallyroll.planning.plan import (
 )
 from tallyroll.planning.reads import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
 from tallyroll.planning.shards import SHARD_SHARE_MAX
+from tallyroll.planning.suffixes import product_shares, product_warning
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
+from tallyroll.settings import Settings
 from tallyroll.write_units import IDENTITY_UNITS
 
 
@@ -142,8 +144,19 @@ def _table_lines(plan: Plan) -> list[PlanLine]:
             if not plan.warm_units
             else f"charged for each table, so for each window; {prices.WARM_ASSUMED}",
         ),
+        *_uneven(plan.settings),
         *_without_more_shards(plan),
     ]
+
+
+def _uneven(settings: Settings) -> list[PlanLine]:
+    """What the plan leaves out if shards are uneven."""
+    warning, name = product_warning(settings), "share of random ids on the fullest shard"
+    if not warning:
+        return []
+    most = max(product_shares(settings.shards).values())
+    formula = f"the product of code points modulo {settings.shards}, ids of eight digits"
+    return [PlanLine(name, round(most, 4), formula, "docs/sharding.md", warning)]
 
 
 def _without_more_shards(plan: Plan) -> list[PlanLine]:

@@ -25,10 +25,9 @@ from tallyroll.limits import (
 from tallyroll.model.foreign.mappings import UNMAPPED
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import PayloadLayout
-from tallyroll.model.sharding import STRATEGIES
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.settings.common import EXPORTERS, NATIVE, SCAN, CommonSettings
-from tallyroll.settings.kinds import ANY_TEXT, NODE, Whole, one_of, setting
+from tallyroll.settings.kinds import ANY_TEXT, NODE, Whole, setting
 from tallyroll.settings.texts import text_of
 
 __all__ = ["EXPORTERS", "NATIVE", "SCAN", "Settings"]
@@ -51,9 +50,6 @@ class Settings(CommonSettings):
         NODE,
         "`HOST:PORT` of a node of Apache Cassandra in place of Amazon Keyspaces, without TLS and"
         " signatures: for trials on one machine",
-    )
-    suffix: str = setting(
-        "calculated", one_of(*STRATEGIES), "record suffix strategy: calculated or product"
     )
     stripes_min: int = setting(
         64,

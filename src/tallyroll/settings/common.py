@@ -22,6 +22,7 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.model.formats.payloads import LAYOUT
+from tallyroll.model.sharding import STRATEGIES, WHY_NOT_RANDOM
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX, WINDOW_LENGTHS
 from tallyroll.settings.kinds import (
@@ -34,6 +35,7 @@ from tallyroll.settings.kinds import (
     NAME,
     TAGS,
     Described,
+    Kind,
     Whole,
     one_of,
     optional,
@@ -87,6 +89,13 @@ class CommonSettings(Described):
         f"how wide a tally is: `{STRIPES_OWN}`: as the writers need it, whatever N is;"
         f" `{STRIPES_OF_SHARDS}`: at least N, as in the release before, whose writers hand back"
         " the messages of windows under the other rule",
+    )
+    suffix: str = setting(
+        "calculated",
+        Kind(f"give one of {', '.join(STRATEGIES)}; {WHY_NOT_RANDOM}", one_of(*STRATEGIES).read),
+        "how a record's shard follows from its id: `calculated`, by a hash; or `product`, the"
+        " formula of AWS's guide, [far from even](sharding.md), for tables that were filled by it."
+        " Frozen into each window's spec",
     )
     hot_shards: Mapping[str, int] = setting(
         {}, HOT_SHARDS, 'minimum N of hot keys, as JSON: `{"key": N}`'

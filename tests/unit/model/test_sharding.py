@@ -63,6 +63,8 @@ def test_the_product_sends_every_uuid_to_suffix_one() -> None:
 def test_the_product_is_the_guides_formula() -> None:
     assert product("ab", 200) == 97 * 98 % 200 + 1
     assert product("", 200) == 2
+    worked = {"1": 50, "11": 2, "A1": 186, "97531": 146, "13579137": 126, "12345678": 1, "cat": 149}
+    assert {each: product(each, 200) for each in worked} == worked
 
 
 def test_known_vectors() -> None:
@@ -95,5 +97,5 @@ def test_strategies_by_name() -> None:
 
 
 def test_a_random_suffix_for_records_is_refused() -> None:
-    with pytest.raises(UsageError, match="'random': records take one of calculated, product"):
+    with pytest.raises(UsageError, match=r"of calculated, product; .* 1 - 1/N, and counts twice"):
         strategy("random")

@@ -75,6 +75,11 @@ def test_the_quota_of_tables_of_a_pipeline_in_keyspaces() -> None:
     assert "Amazon Keyspaces" in long.remedy
 
 
+def test_a_suffix_that_spreads_unevenly() -> None:
+    told = only(looked(suffix="product", shards=200), "throughput", Level.WARNING)
+    assert "leave 55 of 200 suffixes empty" in told.text
+
+
 def test_throughput() -> None:
     warm = only(looked(warm_units=50_000), "throughput", Level.FINDING)
     assert "50,000 write units" in warm.text

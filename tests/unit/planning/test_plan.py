@@ -331,3 +331,12 @@ def test_an_event_without_ts_happened_at_the_time_in_its_id() -> None:
         packed=1, reads_per_second=0, staleness_seconds=1
     )
     assert (load.events_per_second, load.mean) == (2, 0.5)
+
+
+def test_a_plan_for_uneven_suffixes_warns() -> None:
+    of = planned(
+        PeakLoad(events_per_second=10, hottest_per_second=5), Settings(suffix="product", shards=200)
+    )
+    [told] = [line for line in lines_of(of) if "fullest shard" in line.name]
+    assert told.value == 0.6363
+    assert "55 of 200 suffixes empty" in told.warning

@@ -20,6 +20,7 @@ from tallyroll.operations.preflight.logs import api_logs
 from tallyroll.operations.preflight.names import names
 from tallyroll.operations.preflight.planned_deployment import QUALIFIER, USUAL
 from tallyroll.operations.preflight.stack_calls import sets_log_role
+from tallyroll.planning.suffixes import product_warning
 from tallyroll.ports.gauges import Quota
 from tallyroll.resources import function_name
 from tallyroll.settings import Settings
@@ -136,6 +137,8 @@ def concurrency(of: Preflight) -> Iterator[Sign]:
 def throughput(of: Preflight) -> Iterator[Sign]:
     """Tables may take the write units that the options ask for."""
     settings = of.planned.settings
+    if uneven := product_warning(settings):
+        yield warning(uneven, "See docs/sharding.md.")
     quota, why = of.quota(Quota.TABLE_WRITES)
     warm, rate = max(settings.warm_units, settings.warm_units_max), settings.write_rate
     if settings.provisioned:
