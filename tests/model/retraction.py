@@ -78,6 +78,7 @@ def _record_read(world: World, state: State, writer: Writer) -> Moves:
     if world.mistake is Mistake.CONTENT_NOT_READ:
         yield ("read nothing", number, place, ""), writer._replace(step=PUT, saw=0), state
         return
+    yield from _sealed_first(world, state, writer)
     window = state.windows[place]
     stored = _found(world, window, writer)
     if stored:
@@ -90,7 +91,6 @@ def _record_read(world: World, state: State, writer: Writer) -> Moves:
     by_identity = writer.saw == 1
     after = writer._replace(step=CLAIM if by_identity else STATE, saw=0)
     yield ("read record", number, place, answer), after, state
-    yield from _sealed_first(world, state, writer)
 
 
 def _group(world: World, writer: Writer, stored: int) -> s.Numbers:
