@@ -180,6 +180,7 @@ def test_an_event_that_can_come_no_more(cli: CommandLine) -> None:
     [
         (("p",), 2, "is a packet of 2 events: give the index of one of them"),
         (("p", "--index", "9"), 3, "packet 'p' has 2 events, counted from 0"),
+        (("p:2",), 3, "packet 'p' has 2 events, counted from 0"),
         (("e1", "--index", "0"), 3, "event 'e1' is no packet, so it has no index"),
     ],
 )
@@ -337,6 +338,12 @@ def test_the_time_runs_out(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) ->
     assert 90_000 <= cli.pipeline.effects.now() - NOW < 91_000
 
 
+def test_the_time_runs_out_for_an_event_that_is_not_there(working: CommandLine) -> None:
+    answer = working.run("retract", "k", "later", *ASK[3:], "--wait", "--timeout", "90s")
+    assert (answer.status, "doctor" in answer.err) == (1, False)
+    assert f"the event is not in {WINDOW} yet: its retraction waits for it" in answer.err
+
+
 # --- what it refuses
 
 
@@ -357,7 +364,7 @@ def test_a_pipeline_that_lets_nobody_retract(cli: CommandLine) -> None:
         (("k", "", "--window", WINDOW), "id"),
         (("k", "e1", "--window", "today"), "'today'"),
         (("k", "e1", "--window", WINDOW, "--index", "-1"), "index -1"),
-        (("k", "e1", "--window", WINDOW, "--keys", "a"), "'k' is not one of its keys"),
+        (("k", "e1", "--window", WINDOW, "--keys", "a"), "'k' is not one of its keys: give all"),
         (("k", "e1", "--window", WINDOW, "--why", "x" * 257), "at most 256 bytes"),
     ],
 )

@@ -332,6 +332,20 @@ def test_each_limit_of_writes_is_drawn_that_of_identities_only_if_there_are_any(
         assert f"`{limit}`" in check or limit is Limit.OTHER
 
 
+def test_retracted_events_are_drawn_where_there_may_be_some(
+    template: Template, retracting: Template
+) -> None:
+    """And what is drawn is published."""
+    drawn = [{metric[1] for metric in asked_by_dashboard(made)} for made in (template, retracting)]
+    assert drawn[1] - drawn[0] == {"EventsRetracted"}
+    metrics = metrics_of("writer")
+    metrics.clear_metrics()
+    add_report(metrics, BatchReport(["m"], retracted=3), 1.0)
+    published: dict[str, Any] = {**metrics.serialize_metric_set()}
+    metrics.clear_metrics()
+    assert published["EventsRetracted"] == [3.0]
+
+
 def test_dashboards_of_one_name_in_two_regions_do_not_meet(template: Template) -> None:
     """An account has one list of dashboards for all Regions."""
     name = only(template, "AWS::CloudWatch::Dashboard")["DashboardName"]

@@ -22,6 +22,7 @@ from tallyroll.cdk.metrics import (
 from tallyroll.model.states import Status
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.reasons import Reason
+from tallyroll.settings.common import RETRACTION_OFF
 from tallyroll.settings.options import Options
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         metrics.of("aggregator", "ReadLatency", "p99", label="a read, p99, ms"),
         metrics.of("aggregator", "GatherLatency", "p99", label="of it, stripes gathered, p99, ms"),
     ]
+    retracted = () if options.settings().retraction == RETRACTION_OFF else ("EventsRetracted",)
     stuck: list[cloudwatch.IMetric] = [
         metrics.of("roller", "StuckFor", "Maximum", label="closing"),
         metrics.of("cleanup", "StuckFor", "Maximum", label="past retention"),
@@ -113,7 +115,9 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
     return [
         _graph("Age of the oldest event", [age]),
         _graph("Backlog", backlog),
-        _graph("Events", metrics.writer("EventsCounted", "HandedBack", "AwaitingWindow")),
+        _graph(
+            "Events", metrics.writer("EventsCounted", *retracted, "HandedBack", "AwaitingWindow")
+        ),
         _graph("Windows by state", metrics.windows(*(status.value for status in Status))),
         _graph("Longest standstill of a window, s", stuck),
         _graph("Tables used, % of the quota", _of_quota(options, metrics)),

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
 from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
+from tallyroll.cli.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
@@ -25,6 +26,7 @@ from tallyroll.reads.top import Top
 
 TIME_LEFT_MS = 60_000
 _WHERE = exclusive()
+_SHOWN = exclusive()
 
 
 def count(
@@ -33,26 +35,53 @@ def count(
     *,
     since: Annotated[int | None, SINCE] = None,
     until: Annotated[int | None, UNTIL] = None,
-    windows: bool = False,
+    windows: Annotated[bool, Parameter(group=_SHOWN)] = False,
+    watch: Annotated[bool, Parameter(group=_SHOWN)] = False,
     run: Run,
 ) -> int:
     """Count keys: over all time, or over the windows in [since, until).
 
+    With --watch they are counted every two seconds, until Ctrl-C ends it: bars, the
+    events a second, and those of the last looks. With --json each look is a line a
+    key.
+
     For example:
       tallyroll count candidate-7 candidate-8 --since 20261120T080000Z --windows
       tallyroll count candidate-7 --since -24h
+      tallyroll count candidate-7 candidate-8 --since today --watch
 
     :param keys: a key
     :param windows: list each window's share, too
+    :param watch: count again and again
     """
     for key in keys:
         required_key(key)
-    made, screen = run.pipeline(), run.screen
+    made = run.pipeline()
     reader, (since, until) = made.reader, run.bounds(made, since, until)
-    counts, waiting = [], run.waiting()  # asked before: what does not wait then is counted
-    for key in dict.fromkeys(keys):
-        counted = reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
-        counts.append(counted)
+
+    def look() -> tuple[list[Count], int]:
+        waiting = run.waiting()  # asked before: what does not wait then is counted
+        counts = [
+            reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
+            for key in dict.fromkeys(keys)
+        ]
+        return counts, waiting
+
+    def show(looked: tuple[list[Count], int]) -> None:
+        _show_counts(*looked, run.screen, windows=windows)
+
+    if watch:
+        picture = CountsView().picture
+        return Watch(run.screen, made.effects, COUNTS_MS, look, show, picture).until_ended()
+    counts, waiting = look()
+    show((counts, waiting))
+    return int(not all(counted.complete for counted in counts))
+
+
+def _show_counts(counts: Sequence[Count], waiting: int, screen: Screen, *, windows: bool) -> None:
+    """Show counts; so many messages wait in the queue."""
+    for counted in counts:
+        key = counted.key
         if screen.json:
             screen.emit(counter_json(counted))
         if (reading := counted.reading) and not screen.json:
@@ -79,7 +108,6 @@ def count(
             f"{number_of(waiting, 'message')} in the queue: their events may be missing from this"
             " count (tallyroll status)"
         )
-    return int(not all(counted.complete for counted in counts))
 
 
 def event(

@@ -146,10 +146,11 @@ class RetractRun:
             screen.tell(f"rejected, {outcome.why}: {outcome.detail}")
             screen.tell("what to do about it: docs/reasons.md; the letter: tallyroll dlq list")
             return self._show(found, "rejected", status=NOT_DONE)
-        screen.tell(
-            "not carried out yet, nor found among the dead letters; `tallyroll doctor` looks for"
-            " the cause"
-        )
+        if found.found:
+            screen.tell(
+                "not carried out yet, nor found among the dead letters; `tallyroll doctor` looks"
+                " for the cause"
+            )
         return self._show(found, "sent", status=NOT_DONE)
 
     def _desk(self, on_items: Any) -> RetractionDesk:

@@ -11,7 +11,8 @@ from math import inf
 from typing import Any, Protocol, TextIO, TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -76,6 +77,21 @@ class Screen:
         """Say what is waited for if a person is to type it."""
         if sys.stdin.isatty():
             self.tell(f"reading {what} from this terminal: Ctrl-D ends them")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether stdout is a terminal."""
+        return self._out.is_terminal
+
+    @contextmanager
+    def live(self) -> Iterator[Callable[[RenderableType], None]]:
+        """Shows pictures on a terminal, each in the place of the one before, at once."""
+        with Live(console=self._out, auto_refresh=False) as view:
+            yield lambda picture: view.update(picture, refresh=True)
+
+    def flush(self) -> None:
+        """Let whoever reads stdout have what is there."""
+        sys.stdout.flush()
 
     def emit(self, value: Mapping[str, Any]) -> None:
         """One line of JSON on stdout."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from tallyroll.cli.arguments import Run
-from tallyroll.cli.screen import known, number_of
+from tallyroll.cli.screen import known, number_of, printable
+from tallyroll.cli.watching import STATUS_MS, Watch
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
 from tallyroll.operations.status import PipelineStatus, status_of
 
 
-def status(*, run: Run) -> int:
+def status(*, watch: bool = False, run: Run) -> int:
     """Show how far a pipeline has counted.
 
     That is: messages that wait in the queue and the oldest of them, until when all
@@ -21,16 +25,37 @@ def status(*, run: Run) -> int:
 
     For example:
       tallyroll status --json
+
+    :param watch: look again every five seconds, until Ctrl-C ends it
     """
-    found = status_of(run.checkup(None))
-    if run.screen.json:
-        run.screen.emit({"pipeline": run.settings.name} | _json(found))
-    else:
-        rows = [(name, text) for name, text in _report(found).items() if text]
-        run.screen.table(("", run.settings.name), rows)
-    for what in found.unknown:
-        run.screen.tell(f"not known: {what}")
+    case, screen = run.checkup(None), run.screen
+
+    def show(found: PipelineStatus) -> None:
+        if screen.json:
+            screen.emit({"pipeline": run.settings.name} | _json(found))
+        else:
+            rows = [(name, text) for name, text in _report(found).items() if text]
+            screen.table(("", run.settings.name), rows)
+        for what in found.unknown:
+            screen.tell(f"not known: {what}")
+
+    if watch:
+        return Watch(
+            screen, case.effects, STATUS_MS, lambda: status_of(case), show, _picture
+        ).until_ended()
+    show(status_of(case))
     return 0
+
+
+def _picture(found: PipelineStatus) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    unknown = {"not known": "; ".join(found.unknown)}
+    for name, text in (_report(found) | unknown).items():
+        if text:
+            table.add_row(name, Text(printable(text)))
+    return table
 
 
 def _report(found: PipelineStatus) -> dict[str, str]:

@@ -18,6 +18,10 @@ from tallyroll.ports.store import Store
 from tallyroll.reasons import Reason
 
 
+class BeyondPacket(Rejected):
+    """That a stored packet has no event of this index, so that it never will."""
+
+
 @dataclass(frozen=True, eq=False)
 class TombstoneMaker:
     """Makes tombstones from what a store has of events, read strongly consistently."""
@@ -58,7 +62,10 @@ class TombstoneMaker:
         packet = stored(self._whole(spec, record))
         assert isinstance(packet, StoredPacket)
         if index >= len(packet.events):
-            raise nothing(f"packet {record.id!r} has {len(packet.events)} events, counted from 0")
+            raise BeyondPacket(
+                Reason.NOTHING_TO_RETRACT,
+                f"packet {record.id!r} has {len(packet.events)} events, counted from 0",
+            )
         event = packet.events[index]
         entry = replace(record, ts=event.ts, n=1, amount=event.amount)
         return replace(self._tombstone(spec, entry, retraction), index=index)

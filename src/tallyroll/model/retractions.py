@@ -220,7 +220,7 @@ def _keys(fields: dict[str, Any]) -> tuple[str, ...]:
         raise _bad(f"keys {shown(given)}: must be an array of 1 to {EVENT_KEYS_MAX} keys")
     keys = tuple(sorted({check_key(each) for each in given}))
     if key not in keys:
-        raise _bad(f"key {shown(key)} is not one of its keys")
+        raise _bad(f"key {shown(key)} is not one of its keys: give all of them, with this one")
     return keys
 
 

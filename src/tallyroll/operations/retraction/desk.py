@@ -9,14 +9,13 @@ goes into the authorization.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import cast
 
 from tallyroll.archive.evidence import ArchivedItems, read_archive
 from tallyroll.errors import Absent, Missing, Rejected, UsageError
-from tallyroll.ingest.tombstones import TombstoneMaker
+from tallyroll.ingest.tombstones import BeyondPacket, TombstoneMaker
 from tallyroll.model.acceptance import too_far_ahead
 from tallyroll.model.ids import identity_names
 from tallyroll.model.retractions import (
@@ -117,13 +116,19 @@ class RetractionDesk:
 
     def _elsewhere(self, asked: Retraction, home: Span, grid: Grid) -> Iterator[Retractable | None]:
         """What else the id may mean: an event of a packet, and events where the ids are taken."""
-        packed = _packed(asked)
+        packed, beyond = _packed(asked), None
         if packed:
-            with suppress(Rejected):  # it is no packet, or has no such event
+            try:
                 yield self._at(packed, home, self._claimed(packed, home))
+            except BeyondPacket as rejected:
+                beyond = rejected
+            except Rejected:
+                pass  # it is no packet
         for each in filter(None, (asked, packed)):
             for window in self._taken(each, home):
                 yield self._at(each, grid, window)
+        if beyond:
+            raise beyond
 
     def authorize(self, found: Retractable) -> None:
         """Let writers retract what was found."""

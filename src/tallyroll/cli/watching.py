@@ -1,0 +1,146 @@
+"""`--watch`: a view that is renewed until somebody ends it, by Ctrl-C."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tallyroll.cli.screen import Screen, number_of, printable
+from tallyroll.errors import Throttled, Unknown
+from tallyroll.model.windows import iso
+from tallyroll.operations.doctor.queue_checks import span_text
+from tallyroll.reads.counts import Count
+
+if TYPE_CHECKING:
+    from tallyroll.ports.effects import Effects
+
+COUNTS_MS, STATUS_MS = 2_000, 5_000
+BAR, SPARKS, BLOCKS = 24, 12, "▁▂▃▄▅▆▇█"
+KEY_MAX = 24
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Watch(Generic[T]):
+    """Looks every `every_ms` until it is interrupted: `picture` is what a terminal shows of a look;
+    where there is none, or JSON is asked for, `lines` puts it out. What was not answered is asked
+    again; the picture stays, and says so.
+    """
+
+    screen: Screen
+    effects: Effects
+    every_ms: int
+    look: Callable[[], T]
+    lines: Callable[[T], None]
+    picture: Callable[[T], RenderableType]
+
+    def until_ended(self) -> int:
+        """Watch; the exit status. Raises what the first look raises, and errors that stay."""
+        began = self.effects.now()
+        found = self.look()
+        try:
+            if self.screen.json or not self.screen.is_terminal:
+                self._put_out(found)
+            else:
+                self._show(found)
+        except KeyboardInterrupt:
+            self.screen.tell(f"watched for {span_text(self.effects.now() - began)}")
+        return 0
+
+    def _put_out(self, found: T) -> None:
+        while True:
+            self.lines(found)
+            self.screen.flush()
+            while True:
+                self.effects.sleep(self.every_ms)
+                try:
+                    found = self.look()
+                    break
+                except (Throttled, Unknown) as error:
+                    self.screen.tell(f"{_clock(self.effects.now())} no answer: {error}")
+
+    def _show(self, found: T) -> None:
+        with self.screen.live() as show:
+            shown, said = self.picture(found), ""
+            while True:
+                when = f"{_clock(self.effects.now())} UTC, every {self.every_ms // 1000} s"
+                show(Group(shown, Text(printable(said or f"{when}; Ctrl-C ends"), style="dim")))
+                self.effects.sleep(self.every_ms)
+                try:
+                    shown, said = self.picture(self.look()), ""
+                except (Throttled, Unknown) as error:
+                    said = said or f"no answer since {_clock(self.effects.now())} UTC: {error}"
+
+
+@dataclass(eq=False)
+class CountsView:
+    """Counts as bars, with their rates."""
+
+    seen: dict[str, deque[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=SPARKS + 1))
+    )
+
+    def picture(self, looked: tuple[Sequence[Count], int]) -> RenderableType:
+        """The picture of the counts of all keys; so many messages wait in the queue."""
+        counts, waiting = looked
+        table = Table(box=None, pad_edge=False, show_header=False, expand=False)
+        table.add_column(max_width=KEY_MAX, no_wrap=True, overflow="ellipsis")
+        for _ in range(4):
+            table.add_column(justify="right" if table.columns[1:] else "left", no_wrap=True)
+        most = max(count.events for count in counts)
+        for count in counts:
+            self._add(count)
+            rate, spark = self._pace(count.key)
+            events = f"{count.events:,}" + ("" if count.complete else " or more")
+            cells = (printable(count.key, kept=""), bar(count.events, most), events, rate, spark)
+            table.add_row(*map(Text, cells))
+        notes = [_missing(count) for count in counts if not count.complete]
+        if waiting:
+            notes.append(f"{number_of(waiting, 'message')} in the queue")
+        return Group(table, *(Text(printable(note), style="yellow") for note in notes))
+
+    def _add(self, count: Count) -> None:
+        if count.complete:  # what is missing for a while is no event that came after it
+            self.seen[count.key].append((count.as_of, count.events))
+
+    def _pace(self, key: str) -> tuple[str, str]:
+        """Events a second since the look before, and how many came between all looks."""
+        seen = [*self.seen[key]]
+        pairs = [*pairwise(seen)]
+        steps = [max(0, after - before) for (_, before), (_, after) in pairs]
+        if not pairs:
+            return "", ""
+        (since, before), (at, after) = pairs[-1]
+        rate = 1000 * (after - before) / max(1, at - since)
+        return f"{rate:+,.1f}/s", sparkline(steps)
+
+
+def bar(value: int, most: int) -> str:
+    """A bar of so many of `most`: at most 24 characters, at least one if there is anything."""
+    if value <= 0 or most <= 0:
+        return ""
+    return "█" * max(1, BAR * value // most)
+
+
+def sparkline(values: Sequence[int]) -> str:
+    """The values as a line of blocks, of eight heights; the lowest stands for nothing alone."""
+    most = max(values, default=0)
+    if not most:
+        return BLOCKS[0] * len(values)
+    top = len(BLOCKS) - 1
+    return "".join(BLOCKS[-(-value * top // most)] for value in values)
+
+
+def _missing(count: Count) -> str:
+    return f"{count.key}: could not read {', '.join(count.missing)}: the rest is counted"
+
+
+def _clock(ms: int) -> str:
+    return iso(ms)[11:19]
