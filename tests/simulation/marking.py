@@ -189,7 +189,7 @@ class _Batches:
             self._hit("counted-later")
         if kind is Disposition.DUPLICATE and not case.placed:
             self._hit("remembered")
-        if kind is Disposition.DUPLICATE and case.span:
+        if kind is Disposition.DUPLICATE and case.span and not case.retraction:
             self._known_by_id(case)
         if kind is Disposition.DUPLICATE and case.placed:
             state = self._system.catalog.window(case.placed.spec.window)
@@ -220,8 +220,8 @@ class _Queue:
             self._hit("deleted-in-vain")
         delete(receipt)
 
-    def on_dead(self, on_dead: Perform, letter: Any) -> None:
-        on_dead(letter)
+    def on_dead(self, on_dead: Perform, letter: Any, *rest: Any) -> None:
+        on_dead(letter, *rest)
         oracle = self._system.oracle
         sent = oracle.sent[letter.message.id]
         if letter.reason is Reason.ID_CONFLICT and oracle.book.is_rival_elsewhere(sent):

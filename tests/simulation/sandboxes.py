@@ -12,10 +12,11 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from tests.simulation.bucket_wires import BucketWire
 from tests.simulation.compared import steps_of
 from tests.simulation.gauges import gauge_invocation
 from tests.simulation.lasting_faults import Ailing
-from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
+from tests.simulation.wires import QueueWire, TotalsWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, World
 
 if TYPE_CHECKING:

@@ -1,0 +1,63 @@
+"""Who may take events back under a seed, and whether later deployments say otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tallyroll.settings.common import RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE
+
+RETRACTING = 0.4  # of seeds
+ON = (RETRACTION_OPERATOR, RETRACTION_QUEUE)
+
+
+@dataclass(frozen=True, slots=True)
+class RetractionPlan:
+    """Who may retract by the first deployment; and by later ones, if it `changes`: once somebody
+    may, somebody may for good.
+    """
+
+    first_mode: str = RETRACTION_OFF
+    changes: bool = False
+
+    @property
+    def retracts(self) -> bool:
+        """Whether anybody may ever retract."""
+        return self.changes or self.first_mode != RETRACTION_OFF
+
+    @property
+    def always(self) -> bool:
+        """Whether somebody may from the start."""
+        return self.first_mode != RETRACTION_OFF
+
+    @property
+    def by_operators(self) -> bool:
+        """Whether a message without an operator's word is always rejected."""
+        return not self.changes and self.first_mode == RETRACTION_OPERATOR
+
+    def first(self) -> Mapping[str, Any]:
+        """The settings of the first deployment."""
+        return {"retraction": self.first_mode} if self.retracts else {}
+
+    def later(self, chance: Random) -> Mapping[str, Any]:
+        """Those of a later one."""
+        if not self.retracts:
+            return {}
+        return {"retraction": _some(chance) if self.changes else self.first_mode}
+
+
+def retraction_plan(chance: Random, *, deploys: bool) -> RetractionPlan:
+    """The plan of a seed, in which there are deployments or not."""
+    roll = chance.random
+    if roll() >= RETRACTING:
+        return RetractionPlan()
+    begins_off = roll() < 0.2
+    changes = roll() < 0.4 and deploys
+    first_mode = _some(chance)
+    return RetractionPlan(RETRACTION_OFF if begins_off and changes else first_mode, changes)
+
+
+def _some(chance: Random) -> str:
+    return ON[int(chance.random() * len(ON))]
