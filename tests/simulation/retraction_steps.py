@@ -43,6 +43,7 @@ class RetractingSteps(RetractionReads):
         super().__init__(system)
         self._stones: dict[Any, list[tuple[Retracting, list[int]]]] = {}
         self._corrections: dict[Any, list[Retracting]] = {}
+        self._corrected: list[tuple[Any, Learn]] = []
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
         """Keep the messages of a transaction: it may be carried out when their batch is over."""
@@ -50,8 +51,10 @@ class RetractingSteps(RetractionReads):
         if verb == "retract":
             spec, stones = args
             self._stones[spec.window, *(each.name for each in stones)] = self._of(spec, stones)
-        for made in args[0] if verb == "correct" else ():
-            self._corrections[_name(made)] = self._of_correction(made)
+        if verb == "correct":
+            self._corrected = []
+            for made in args[0]:
+                self._corrections[_name(made)] = self._of_correction(made)
 
     def _of(self, spec: Any, stones: Sequence[Any]) -> list[tuple[Retracting, list[int]]]:
         """The retractions to which tombstones of a transaction belong, and the numbers of these."""
@@ -115,16 +118,23 @@ class RetractingSteps(RetractionReads):
                 if stored and element.digest != made.digest:
                     answer = "another event"
                 answers.setdefault(_name(made), answer)
-            learns = []
             for (name, subject), view in zip(concerned, before, strict=True):
                 made = distinct[name]
                 self._check_keys(subject, made.window, made.keys)
                 place = subject.windows.index(made.window)
                 action = ("put correction", OWN, place, answers[name])
-                learns.append(self._answered(subject, view, action, r.CORRECT, late=late))
-            return all_of(learns)
+                learn = self._answered(subject, view, action, r.CORRECT, late=late)
+                self._corrected += [(element, learn) for element in found]
+            return None
 
         return judge
+
+    def _learn(self, answer: Any) -> None:
+        """Corrections are put one by one, and answered together."""
+        super()._learn(answer)
+        for element in answer if isinstance(answer, list) else ():
+            for learn in [learn for one, learn in self._corrected if one is element]:
+                learn()
 
     def _is_late(self) -> bool:
         return self._world.current.group.name == "late"
