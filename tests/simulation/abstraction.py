@@ -192,15 +192,22 @@ class Abstraction:
         home, sent = self._oracle.window_of(subject.sent.time), subject.sent
         return [(home, key, sent.id) for key in self.keys(subject)]
 
-    def view(self, subject: Subject, *, late: bool = False, ungated: bool = False) -> View:
-        """The truth as it concerns a subject. `ungated`: the gate that is asked is missing."""
+    def view(
+        self, subject: Subject, *, late: bool = False, ungated: bool = False, kept: bool = False
+    ) -> View:
+        """The truth as it concerns a subject. `ungated`: the gate that is asked is missing; `kept`:
+        identities are there that were put just now, and are deleted at once.
+        """
         subject.windows[0] = self._oracle.window_of(subject.sent.time)
         keys, kind = self._kind(subject, late=late)
         return View(
             kind,
             tuple([self._window(subject, name, keys, ungated) for name in subject.windows]),
             tuple(
-                [self._identity(subject, name) for name in self._item_names(subject, kind, keys)]
+                [
+                    self._identity(subject, name, kept=kept)
+                    for name in self._item_names(subject, kind, keys)
+                ]
             ),
             (self.claim(subject) if subject.redriven else state.NOWHERE, state.NOWHERE),
         )
@@ -300,13 +307,13 @@ class Abstraction:
             names += identity_names(scoped, of, subject.sent.id)
         return names
 
-    def _identity(self, subject: Subject, name: str) -> Numbers:
+    def _identity(self, subject: Subject, name: str, *, kept: bool) -> Numbers:
         system = self._system
         item = system.store.identity_items.get(name)
         if item is None:
             return ()
         world = system.world
-        forgets = system.plan.identities.forgets
+        forgets = system.plan.identities.forgets and not kept
         if forgets and is_deleted(world.seed, name, item, world.now, system.day_seconds):
             return ()
         identity = (item["w"]["S"], item["k"]["S"], subject.sent.id)

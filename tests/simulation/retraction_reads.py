@@ -14,7 +14,7 @@ from tallyroll.settings.common import RETRACTION_OFF, RETRACTION_OPERATOR, RETRA
 from tests.model import retraction as r
 from tests.model import state
 from tests.model.state import NOWHERE, Writer
-from tests.model.writer import ACK
+from tests.model.writer import ACK, PLACE
 from tests.simulation.abstraction import OWN, At, Subject, View, delivered, moves
 from tests.simulation.model_steps import Judge, Learn, Perform, all_of, at_steps, there
 from tests.simulation.retraction_truth import ANY, Retracting, RetractionTruth
@@ -35,10 +35,13 @@ class RetractionReads(WriterSteps):
         self._asking: list[Retracting] = []
         self._by_whom = RETRACTION_OFF
         self._is_needed = False
+        self._cached: Any = None
+        self._calendar: Any = None
 
     def begin(self, writer: Any) -> None:
         super().begin(writer)
         self._by_whom = writer.settings.retraction
+        self._cached = writer._placer.cached
 
     @property
     def _by_operators(self) -> bool:
@@ -46,6 +49,7 @@ class RetractionReads(WriterSteps):
 
     def _write(self, write: Perform, messages: Sequence[Any], time_left_ms: int) -> Any:
         self._asking = []
+        self._calendar = self._cached._calendar
         return super()._write(write, messages, time_left_ms)
 
     def _deliver(self, message: Any) -> None:
@@ -98,9 +102,15 @@ class RetractionReads(WriterSteps):
         return all_of([*learns, *([learn] if learn else [])])
 
     def _needless(self, what: str, subjects: Sequence[Subject]) -> None:
-        if not self._is_needed:
+        if not self._is_needed and not (self._asking and self._has_old_calendar()):
             asking = [each for each in self._asking if each not in subjects]
             super()._needless(what, [*subjects, *asking])
+
+    def _has_old_calendar(self) -> bool:
+        """Whether its writer had a calendar, or has, that leads to windows that are none."""
+        stands = self._system.catalog.calendar()
+        known = [each.grid for each in (self._calendar, self._cached._calendar) if each]
+        return stands is not None and any(grid != stands.grid for grid in known)
 
     # --- where to look
 
@@ -143,22 +153,24 @@ class RetractionReads(WriterSteps):
             if isinstance(found, StoreError):
                 return None
             learns: list[Learn] = []
+            # It may be the claim of a redriven event of the batch that is read.
+            stays = any(at_steps(each, PLACE) for each in self._batch)
             for subject in self._asking:
                 own = [each for each in subject.identities if each in asked]
                 if own:
                     self._item_known(subject)
                     stored = next((found[each] for each in own if each in found), None)
-                    learns += self._placed(subject, stored)
+                    learns += self._placed(subject, stored, stays=stays)
             needed = bool(learns) or not identities
             return self._or(of_events, found, learns, needed=needed)
 
         return judge
 
-    def _placed(self, subject: Retracting, claim: Any) -> list[Learn]:
+    def _placed(self, subject: Retracting, claim: Any, *, stays: bool) -> list[Learn]:
         place = subject.number(claim.target) if claim else NOWHERE
         learns: list[Learn] = []
         if first := at_steps(subject, r.IDENTITY, r.CLAIM):
-            learns.append(self._take(subject, ("read claim", place, ""), first))
+            learns.append(self._take(subject, ("read claim", place, ""), first, stays=stays))
             learns.append(partial(setattr, subject, "claimed_at", claim.at if claim else 0))
         if again := at_steps(subject, r.CLAIM_AGAIN):
             learns.append(self._take(subject, ("read claim", place, "again"), again))

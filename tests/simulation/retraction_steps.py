@@ -30,7 +30,8 @@ REASONS = {
     Reason.RETRACTION_UNPROVEN: state.NOT_PROVEN,
 }
 """The model's reasons. Who may retract is no promise, so the model has no operator's word but for
-proofs: here a retraction without one must be refused at once. The oracle judges the others.
+proofs: here a retraction without one must be refused at once. The others are said before anything
+is read, and the oracle judges them.
 """
 
 
@@ -165,26 +166,26 @@ class RetractingSteps(RetractionReads):
     # --- letters
 
     def _rejected(self, subject: Subject, rejection: Any) -> None:
-        if not isinstance(subject, Retracting):
+        reason = rejection.reason
+        is_off = reason is Reason.RETRACTION_OFF and self._by_whom == RETRACTION_OFF
+        if not isinstance(subject, Retracting) and not is_off:
             super()._rejected(subject, rejection)
             return
-        reason = rejection.reason
         subject.rejected = True
+        if is_off or not isinstance(subject, Retracting):
+            subject.at = [REMEMBERED]
+            return
         refused = reason is Reason.RETRACTION_NOT_AUTHORIZED and subject.refused
-        refused |= reason is Reason.RETRACTION_OFF and self._by_whom == RETRACTION_OFF
         found = at_steps(subject, r.PUT, r.CORRECT)
         if refused or (found and reason is self._retracted.hopeless(subject)):
             subject.at = [REMEMBERED]
         elif reason in REASONS:
             action = ("reject", OWN, NOWHERE, state.REASONS[REASONS[reason]])
             self._step(subject, ANY, action, at_steps(subject, REJECT))()
-        elif reason is Reason.CRASHES_WRITER or self._is_deserved(subject, reason):
+        elif all(at.step == r.IDENTITY for at in subject.at):  # that nothing was asked for
             subject.at = [REMEMBERED]
         else:
             self._fail(subject, ANY, ("reject", OWN, NOWHERE, str(reason)), subject.at)
-
-    def _is_deserved(self, subject: Retracting, reason: Any) -> bool:
-        return self._system.oracle.deserved(subject.sent, reason, self._system.catalog)
 
 
 def _at(subject: Retracting, step: int, place: int) -> list[At]:
