@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
@@ -46,7 +46,7 @@ REMEMBERED = Writer(OWN, NOWHERE, 0, 0, ACK)
 class WriterSteps(Steps):
     """What the writer of one sandbox does."""
 
-    mapped = (
+    mapped: ClassVar[Sequence[str]] = (
         *("claims", "lookup", "commit", "window", "record", "identities"),
         *("reject", "acknowledge"),
     )
