@@ -181,7 +181,9 @@ class Operator:
         look = DeadLetterScan(letters, effects, LETTERS_MAX)
 
         def redrive(batch: list[ReceivedLetter]) -> None:
-            decisions = redriver.redrive([each for each in batch if self._may_go(each)])
+            going = [each for each in batch if self._may_go(each)]
+            system.retractors.beside_redrive([each.first_id for each in going])
+            decisions = redriver.redrive(going)
             courses = Counter(str(decision.why or decision.course) for decision in decisions)
             world.note(f"redrives {dict(courses)}")
 

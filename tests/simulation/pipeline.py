@@ -44,6 +44,7 @@ from tests.simulation.plans import (
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
 from tests.simulation.retract_command import OPERATORS, RetractCommands
+from tests.simulation.retraction_rules import ASKING_MS, slowed
 from tests.simulation.retractors import Retractors
 from tests.simulation.sandboxes import Invocation, Platform, sqs_record
 from tests.simulation.sent import Sent
@@ -75,6 +76,8 @@ class System:
         self.weather = forecast(Random(f"{seed} weather"))
         if self.plan.gentle:
             self.weather = gentled(self.weather)
+        elif self.plan.retractions.retracts:
+            self.weather = slowed(self.weather, Random(f"{seed} slow retractions"))
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
         window_ms, rule = self.base.window_seconds * 1000, self.plan.identities
         self.day_seconds = max(rule.day_seconds, self.weather.clock_ms // 1000 + 1)
@@ -195,11 +198,18 @@ class System:
         held_back = self.producing and self.world.now < self.away_until.get(service, 0)
         return held_back or self.lasting_faults.has("away", service)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody may take events back now: for some time after the last one was sent."""
+        retracts = self.plan.retractions.retracts
+        return retracts and self.world.now < START_MS + FAULTS_MS + ASKING_MS
+
     def _drained(self, last: int) -> bool:
         """Whether the queue is empty, and every window that was over at `last` came to its end, as
         far as nothing fails for ever; and nobody sends any more.
         """
         sending = self.operator.is_redriving or self.retract_commands.is_at_work
+        sending |= self.is_asking
         sending |= not all(task.done for task in self.world.under_way)
         return self.liveness.left(last) == ([], []) and not sending
 

@@ -40,7 +40,7 @@ class RetractPorts:
 
 
 class RetractCommands:
-    """Calls the command as long as producers send, by processes that may be killed or sleep."""
+    """Calls the command as long as anybody retracts, by processes that may be killed or sleep."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -57,7 +57,7 @@ class RetractCommands:
         """Retract what producers would."""
         world, system = self._world, self._system
         world.pause(self._chance() * 60_000)
-        while system.producing:
+        while system.is_asking:
             if asked := system.retractors.some():
                 process = Group(f"retract{len(self._processes) + 1}")
                 task = world.spawn(process.name, partial(self._called, asked), process)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from tallyroll.settings.common import RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE
+from tests.simulation.weather import Weather
 
 RETRACTING = 0.4  # of seeds
+SLOWED = 0.5  # of these
+SLOW_VERBS = ("tombstones", "tombstones", "lookup", "retract", "correct", "authorizations")
+SLOW_MS_MAX = 12_000
+VERY_SLOW = 5  # times: so that a table is gone by then, which a writer does not outlive
+ASKING_MS = 75_000  # so long some still ask after the last event was sent
 ON = (RETRACTION_OPERATOR, RETRACTION_QUEUE)
 
 
@@ -57,6 +63,17 @@ def retraction_plan(chance: Random, *, deploys: bool) -> RetractionPlan:
     changes = roll() < 0.4 and deploys
     first_mode = _some(chance)
     return RetractionPlan(RETRACTION_OFF if begins_off and changes else first_mode, changes)
+
+
+def slowed(weather: Weather, chance: Random) -> Weather:
+    """The weather, in which now and then what a retraction calls is slow."""
+    if chance.random() >= SLOWED:
+        return weather
+    verb = SLOW_VERBS[int(chance.random() * len(SLOW_VERBS))]
+    slow_ms = int(SLOW_MS_MAX * chance.random())
+    if verb != "tombstones":
+        return replace(weather, slow_verb=verb, slow_ms=slow_ms)
+    return replace(weather, slow_verb=verb, slow_ms=VERY_SLOW * slow_ms, zombie=1.0)
 
 
 def _some(chance: Random) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 EVERY_MS_MAX = 9_000
 SOON_MS_MAX = 40_000
-ENDING, ELSEWHERE = 0.25, 0.25
+ENDING, ELSEWHERE = 0.35, 0.25
+BESIDE_REDRIVE = 0.4
+READ_BY_MS_MAX = 6_000
 BY = ("ann", "bob", "")
 WHY = ("counted wrongly", "again", "")
 SHARES = (
@@ -55,11 +58,15 @@ class Retractors:
             self._redriven.append(sent)
 
     def live(self) -> None:
-        """Send as long as producers do."""
+        """Send as long as producers do, and some time longer."""
         rarely = self._system.plan.retractions.by_operators
         every_ms_max = (6 if rarely else 1) * EVERY_MS_MAX
         while self._goes_on(self._chance() * every_ms_max):
             getattr(self, f"_{self._kind()}")()
+        while self._system.is_asking:  # what is sealed or dropped by now
+            self._world.pause(self._chance() * every_ms_max)
+            if asked := self.some():
+                self._ask(asked)
 
     def _kind(self) -> str:
         drawn, kind = self._chance(), ""
@@ -78,15 +85,29 @@ class Retractors:
         if drawn < ENDING:
             chosen = [each for each in chosen if self._is_ending(each)] or chosen
         elif drawn < ENDING + ELSEWHERE:
-            chosen = [each for each in self._redriven if self._is_away(each)] or chosen
+            chosen = self._away() or chosen
         return self._asked(chosen[int(self._chance() ** 1.5 * len(chosen))]) if chosen else None
+
+    def beside_redrive(self, message_ids: Sequence[str]) -> None:
+        """Now and then retract what is about to be redriven, and let writers begin on that."""
+        sent = [self._system.oracle.sent[each] for each in message_ids]
+        chosen = [one for one in sent if not one.bad and self._system.is_asking]
+        if chosen and self._chance() < BESIDE_REDRIVE:
+            for one in chosen:
+                self._ask(self._asked(one))
+            self._world.pause(self._chance() * READ_BY_MS_MAX)
 
     def _is_ending(self, sent: Sent) -> bool:
         window, oracle = self._system.oracle.identity_of(sent)[0], self._system.oracle
         return window in oracle.sealed and window not in oracle.archives.gone
 
-    def _is_away(self, sent: Sent) -> bool:
-        return sent.target != self._system.oracle.window_of(sent.time)
+    def _away(self) -> list[Sent]:
+        """What was redriven into another window, or else is a dead letter, which may be soon."""
+        oracle = self._system.oracle
+        if self._chance() < 0.6:
+            return [one for one in self._redriven if one.target != oracle.window_of(one.time)]
+        dead = [oracle.sent[message_id] for message_id in oracle.dead]
+        return [one for one in dead if not one.bad]
 
     def _after(self) -> None:
         """Retract something that was sent; now and then it is sent again."""

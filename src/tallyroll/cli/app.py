@@ -47,6 +47,7 @@ _COMMANDS = {
     "status": ("status:status", "show how far a pipeline has counted"),
     "event": ("reads:event", "read one event"),
     "events": ("reads:events", "list a key's events"),
+    "series": ("series:series", "count a key by the hour, day, week or month"),
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
     "windows": ("windows:app", "see windows, open past ones"),
