@@ -223,14 +223,11 @@ class WriterSteps(Steps):
         """
         ids = dict.fromkeys(each.sent.id for each in concerned)
         others = [each for name in ids for each in self._by_id.get(name, ())]
-        views = {
-            other: self._truth.view(other, ungated=ungated, kept=True)
-            for other in others
-            if other not in concerned
-        }
+        others = [each for each in others if each not in concerned]
+        views = [self._truth.view(each, ungated=ungated, kept=True) for each in others]
 
         def learn() -> None:
-            for other, view in views.items():
+            for other, view in zip(others, views, strict=True):
                 for at in at_steps(other, COMMIT):
                     found = there(after for action, after in moves(view, at) if action[3] != DONE)
                     other.at += [after for after in found if after not in other.at]
