@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
+from tests.model.wishes import tell_wishes
 from tests.model.words import told
 from tests.model.world import World
 from tests.model.worlds import LARGE, PLANTED, SMALL, world_named
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.world:
         return _worlds([world_named(options.world)])
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or failed
+    return _mistakes(PLANTED) | tell_wishes() | failed
 
 
 def named(mistake: Mistake) -> str:
