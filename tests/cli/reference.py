@@ -28,6 +28,7 @@ COMMANDS = (
     "windows",
     "windows list",
     "windows open",
+    "windows warm",
     "keys",
     "keys split",
     "keys merge",

@@ -3,7 +3,7 @@
 The state has nothing in common with the others, so its search is here, too. One operator splits a
 key from the first of two windows on. Other commands change the wishes meanwhile. Two rollers freeze
 both windows. Each step is one call of the catalog; replies of puts may be lost, and the command's
-process may end at any step. In the code: `operations/wishes.py`, `lifecycle/freezing.py`.
+process may end at any step. In the code: `operations/heat/wishes.py`, `lifecycle/freezing.py`.
 """
 
 # ruff: noqa: T201 (the command prints what is found)

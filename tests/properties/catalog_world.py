@@ -36,7 +36,8 @@ from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.store import Outcome, TableStatus, Verdict
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
 from tests.harness.pipeline import MINUTE, NOW, SECOND, StillEffects

@@ -28,15 +28,8 @@ from tallyroll.model.totals import Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.ports.rate import Turn
-from tallyroll.ports.store import (
-    LIMIT_OF_IDENTITIES,
-    Answer,
-    Element,
-    Outcome,
-    TableFacts,
-    TableStatus,
-    Verdict,
-)
+from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems

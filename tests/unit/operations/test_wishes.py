@@ -10,8 +10,8 @@ from tallyroll.errors import Absent, StateConflict, UsageError
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Wish, Wishes
-from tallyroll.operations.wishes import HotKey, WishDesk
-from tallyroll.ports.store import TableFacts
+from tallyroll.operations.heat.wishes import HotKey, WishDesk
+from tallyroll.ports.table_listing import TableFacts
 from tests.harness.pipeline import HOUR, MINUTE, NOW, START, TIME_LEFT, Pipeline, hour, opened
 
 TEN = START + 2 * HOUR

@@ -13,7 +13,7 @@ from tallyroll.errors import UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.states import Wish
 from tallyroll.model.windows import iso
-from tallyroll.operations.wishes import HotKey, WishDesk
+from tallyroll.operations.heat.wishes import HotKey, WishDesk
 from tallyroll.reads.http import required_key
 
 DONE, DONE_IN_PART = 0, 1
