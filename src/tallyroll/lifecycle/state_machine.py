@@ -23,7 +23,7 @@ from tallyroll.model.specs import (
 )
 from tallyroll.model.states import Calendar, Moment, Status, Window
 from tallyroll.model.windows import DYNAMODB, Span, WindowId, store_of
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 
 LEASE_DOUBLINGS_MAX = 7  # an export that always fails is in the end retried every 34 hours

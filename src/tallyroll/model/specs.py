@@ -62,6 +62,7 @@ class IdentityScope(StrEnum):
 class Spec:
     """The frozen facts of one window; times in ms since the epoch.
 
+    `hot` has the keys with their own N, and `why` says for what reason each of them has it.
     `identity_days` is how long an id stays taken at least, and `genesis` the pipeline's first
     window; both are 0 where the scope of ids is the window.
     """
@@ -83,6 +84,7 @@ class Spec:
     identity: IdentityScope = IdentityScope.WINDOW
     identity_days: int = 0
     genesis: int = 0
+    why: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def span(self) -> Span:

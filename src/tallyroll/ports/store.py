@@ -26,6 +26,7 @@ from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import WindowId
+from tallyroll.ports.table_listing import TableFacts
 
 LIMIT_UNKNOWN = "other"
 LIMIT_OF_IDENTITIES = "identities"
@@ -88,15 +89,6 @@ class Outcome:
     gate_contended: bool = False
 
 
-class TableStatus(StrEnum):
-    """The status of a window table, as its store reports it."""
-
-    CREATING = "creating"
-    ACTIVE = "active"
-    UPDATING = "updating"
-    DELETING = "deleting"
-
-
 @dataclass(frozen=True)
 class Metering(ABC):
     """What writes cost, in the store's own measure, and how much a commit or a shard may take.
@@ -136,14 +128,6 @@ class Metering(ABC):
     @abstractmethod
     def total_cost(self, cost: int, increments: int) -> int:
         """The cost of records together with that of these increments and of full commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """The state of a window table."""
-
-    status: TableStatus
-    protected: bool
 
 
 class ItemCodec(Protocol):
@@ -279,6 +263,12 @@ class Store(Protocol):
 
     def reduce_capacity(self, table: str) -> None:
         """Lower what is paid for a table whose window is sealed."""
+
+    def warm_table(self, table: str, units: int) -> None:
+        """Begin to prepare a table for so many write units a second, more than it takes at once
+        now. That is charged, and cannot be undone. Raises Throttled while the table changes, and
+        Refused for fewer, or in a store that prepares none.
+        """
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         """A table's tags; None if the store has no tags. Raises Missing."""

@@ -15,7 +15,7 @@ from tallyroll.lifecycle.state_machine import (
 )
 from tallyroll.model.states import Attempt, Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, hour
 

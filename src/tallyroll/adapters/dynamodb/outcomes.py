@@ -16,8 +16,8 @@ from tallyroll.adapters.dynamodb.requests import (
     REASON_NONE,
     REASONS_INVALID,
     cancellation_reasons,
-    limit_named,
     limit_of,
+    limit_of_code,
 )
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.errors import Missing, StoreError, Throttled
@@ -115,4 +115,4 @@ def _element(reason: Mapping[str, Any]) -> Element:
     if code in REASONS_INVALID:
         return Element(Answer.INVALID, detail=detail)
     # Throttled, or another reason that may pass.
-    return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
+    return Element(Answer.THROTTLED, detail=detail, limit=limit_of_code(code))
