@@ -182,7 +182,7 @@ class RetractingSteps(RetractionReads):
         elif reason in REASONS:
             action = ("reject", OWN, NOWHERE, state.REASONS[REASONS[reason]])
             self._step(subject, ANY, action, at_steps(subject, REJECT))()
-        elif all(at.step == r.IDENTITY for at in subject.at):  # that nothing was asked for
+        elif not subject.at or at_steps(subject, r.IDENTITY):  # that nothing was asked for
             subject.at = [REMEMBERED]
         else:
             self._fail(subject, ANY, ("reject", OWN, NOWHERE, str(reason)), subject.at)

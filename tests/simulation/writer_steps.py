@@ -117,11 +117,12 @@ class WriterSteps(Steps):
         return subject.sent.target or self._system.oracle.window_of(subject.sent.time)
 
     def _named(self, window: str, key: str, record_id: str) -> list[Subject]:
-        """The messages of the batch whose record has this name."""
+        """The messages of the batch, but for those that ended, whose record has this name."""
         return [
             each
             for each in self._by_id.get(record_id, ())
             if self._window_of(each) == window and key in self._truth.keys(each)
+            if not each.acknowledged
         ]
 
     # --- claims
