@@ -65,7 +65,7 @@ class System:
 
     start: ClassVar[int] = START_MS
     base: ClassVar[Settings] = SETTINGS
-    modelled = True  # the model says what its functions may do
+    modelled: ClassVar[bool] = True  # the model says what its functions may do
     unlisted: ClassVar[tuple[type[Exception], ...]] = (Absent, Archived)  # raised for largest keys
 
     def __init__(self, seed: int, bounds: Bounds = UNBOUND) -> None:
@@ -89,7 +89,6 @@ class System:
         self.catalog = SimCatalog(self)
         ruled = {"exporter": self.plan.exporter, "write_rate": self.plan.write_rate, **rule.first()}
         ruled |= self.plan.retractions.first()
-        self.modelled = self.modelled and not self.plan.retractions.retracts
         self.settings = replace(self.base, **ruled)
         self.echoes, self.retractors = Echoes(self), Retractors(self)
         self.retract_commands = RetractCommands(self)

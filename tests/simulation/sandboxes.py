@@ -147,12 +147,13 @@ class Platform:
         ports = {
             "store": system.wired_store(ill("store", steps.inside(system.store))),
             "catalog": Wire(world, ill("catalog", steps.inside(system.catalog))),
-            "totals": TotalsWire(world, ill("totals", system.totals)),
+            "totals": TotalsWire(world, ill("totals", steps.inside(system.totals))),
             "queue": QueueWire(world, ill("queue", steps.inside(system.queue))),
             "bucket": BucketWire(world, ill("bucket", system.bucket)),
             "exports": Wire(world, ill("exports", system.exports)),
         }
-        asked = {each: steps.outside(ports[each]) for each in ("store", "catalog", "queue")}
+        watched = ("store", "catalog", "queue", "totals")
+        asked = {each: steps.outside(ports[each]) for each in watched}
         made = Pipeline(settings, effects, ports={**ports, **asked})
         use_case = getattr(made, USE_CASES.get(name, name))
         steps.begin(use_case)

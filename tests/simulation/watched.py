@@ -24,15 +24,8 @@ from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.rate import Turn
-from tallyroll.ports.store import (
-    LIMIT_OF_IDENTITIES,
-    Answer,
-    Element,
-    Outcome,
-    TableFacts,
-    TableStatus,
-    Verdict,
-)
+from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.identity_rules import THROTTLED, is_deleted
@@ -269,8 +262,8 @@ class SimCatalog(MemoryCatalog):
         super().authorize(authorization)
         self._system.oracle.retractions.on_authorized(authorization)
 
-    def put_spec(self, spec: Spec) -> Spec:
-        stands = super().put_spec(spec)
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        stands = super().put_spec(spec, wishes)
         self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
         self._system.oracle.on_spec(stands)
         return stands
