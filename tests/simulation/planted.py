@@ -154,7 +154,6 @@ PLANTED = (
     Planted(planted_retractions.retracted_before_the_seal_not_noted, 7),
     Planted(planted_retractions.counted_without_corrections, 7),
     Planted(planted_retractions.dropped_before_the_copy_of_corrections, 2018),
-    Planted(planted_retractions.tombstones_not_in_the_recount, 10),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
     Planted(planted_stale.record_read_eventually, 21, OLD),

@@ -14,7 +14,6 @@ import tallyroll.lifecycle.sealing
 import tallyroll.reads.counts
 from tallyroll.adapters.dynamodb.items import tombstone_key
 from tallyroll.adapters.memory import MemoryStore, MemoryTotals
-from tallyroll.archive.recount import Recount
 from tallyroll.ingest.locating import Locator
 from tallyroll.ingest.retracting import Retracting, _WindowRead
 from tallyroll.ingest.tombstones import TombstoneMaker
@@ -184,8 +183,3 @@ def counted_without_corrections(patch: Patch) -> None:
 
 def dropped_before_the_copy_of_corrections(patch: Patch) -> None:
     patch.setattr(tallyroll.lifecycle.cleanup, "copy_corrections", lambda *_: None)
-
-
-def tombstones_not_in_the_recount(patch: Patch) -> None:
-    """No archive of a window of which events were retracted is ever proven."""
-    patch.setattr(Recount, "net", lambda self, key: self.records.get(key))
