@@ -14,7 +14,7 @@ from tallyroll.model.messages import Rejection
 from tallyroll.model.specs import IdentityScope
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.reasons import Reason
-from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
+from tests.harness.pipeline import SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
 from tests.harness.redriving import LATE, Operator, drain, seal
 
 SCOPES = (IdentityScope.KEY, IdentityScope.PIPELINE)
@@ -94,18 +94,23 @@ def test_that_rule_is_looked_up_also_if_the_next_window_begins_meanwhile() -> No
     seal(pipeline, hour(6))
     pipeline.settings = replace(pipeline.settings, identity=IdentityScope.KEY)
     pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
-    for _ in range(3):
+    for _ in range(6):
         pipeline.roller().run(TIME_LEFT)
-    read = pipeline.catalog.specs
+    calendar, read = pipeline.catalog.calendar(), pipeline.catalog.specs
+    assert calendar
+    current = calendar.grid.at(pipeline.effects.now())
 
     def slowly(windows: Sequence[str]) -> Any:
         found = read(windows)
-        pipeline.effects.pass_by(HOUR - pipeline.effects.now() % HOUR)
+        if current.id in windows:
+            pipeline.effects.pass_by(max(0, current.end - pipeline.effects.now()))
         return found
 
     pipeline.catalog.specs = slowly  # type: ignore[method-assign]
     (decision,) = Operator(pipeline).decide()
+    assert pipeline.effects.now() == current.end
     assert decision.course is LetterOutcome.LEFT
+    assert decision.why == "unverified"
 
 
 def test_while_identities_cannot_be_read_the_letter_stays() -> None:
