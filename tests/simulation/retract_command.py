@@ -58,7 +58,7 @@ class RetractCommands:
         world, system = self._world, self._system
         world.pause(self._chance() * 60_000)
         while system.is_asking:
-            if asked := system.retractors.some():
+            if (asked := system.retractors.some()) and asked.key:
                 process = Group(f"retract{len(self._processes) + 1}")
                 task = world.spawn(process.name, partial(self._called, asked), process)
                 self._processes.append(task)

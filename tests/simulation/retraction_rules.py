@@ -10,7 +10,7 @@ from typing import Any
 from tallyroll.settings.common import RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE
 from tests.simulation.weather import Weather
 
-RETRACTING = 0.4  # of seeds
+RETRACTING = 0.2  # of seeds
 SLOWED = 0.5  # of these
 SLOW_VERBS = ("tombstones", "tombstones", "lookup", "retract", "correct", "authorizations")
 SLOW_MS_MAX = 12_000

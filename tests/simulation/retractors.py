@@ -186,6 +186,8 @@ class Retractors:
             self._later(0 if self._chance() < 0.5 else SOON_MS_MAX, partial(self._ask, other))
 
     def _ask(self, asked: Asked) -> None:
+        if not asked.key:  # of a message whose mapping finds none
+            return
         fields: dict[str, Any] = {"key": asked.key, "id": asked.id}
         fields |= {"window": asked.window} if asked.window else {"ts": asked.ts}
         fields |= {"by": asked.by, "why": asked.why}

@@ -51,6 +51,7 @@ def test_a_few_seeds_come_to_half_of_the_marks() -> None:
 def test_a_roller_may_sleep_until_its_window_is_dropped() -> None:
     result = simulate(126)
     assert result.marks["table-made-again"]
+    assert result.marks["model-make-table-late"]
     assert not result.violation
 
 
