@@ -138,7 +138,7 @@ class RetractionTruth:
         """The same, with what the proven archive of a window holds of the event."""
         place, state_of = subject.number(window), self._truth.state_of(window)
         view = self.view(subject)
-        if state_of is None or not state_of.attempt.archive:
+        if state_of is None or self._truth.status(window, state_of) < state.PROVEN:
             return view
         names = {f"r#{subject.id}", f"p#{subject.id}#{subject.index}"}
         items = archive_items(self._system.bucket, state_of)
