@@ -3,6 +3,7 @@
 GET /v1/counters?key=...&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=]
 GET /v1/events?key=...&window=...&limit=&cursor=&packed=
+GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...&n=&by=
 """
 
@@ -31,6 +32,7 @@ from tallyroll.reads.http import (
     answer_error,
     answer_event,
     answer_events,
+    answer_series,
     answer_top,
     parse_parameters,
 )
@@ -55,7 +57,16 @@ def use_case() -> Reader:
 @routes.get("/v1/counters")
 def counters() -> Response[str]:
     """The count of one key over a range of windows."""
-    answer = answer_counter(use_case(), _parameters(), _time_left_ms())
+    return _counted(answer_counter(use_case(), _parameters(), _time_left_ms()))
+
+
+@routes.get("/v1/series")
+def series() -> Response[str]:
+    """The counts of one key in the hours, days, weeks or months of a range."""
+    return _counted(answer_series(use_case(), _parameters(), _time_left_ms()))
+
+
+def _counted(answer: HttpAnswer) -> Response[str]:
     if answer.count and (gathering := answer.count.gathering):
         add_gathering(metrics, gathering)
     if answer.count and (missing := answer.count.why_missing):

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from tallyroll.cli import screen
-from tallyroll.cli.watching import bar, sparkline
+from tallyroll.cli.screen import bar, sparkline
 from tallyroll.errors import Missing, Throttled, Unknown
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW

@@ -1,5 +1,5 @@
-"""The release before, from its own sources, beside windows in which an id counts once at all, and
-from which events are taken back.
+"""The release before, from its own sources, beside windows in which an id counts once at all, from
+which events are taken back, and whose tallies have a width of their own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import pytest
 
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.ingest.writer import BatchReport
+from tallyroll.lifecycle.freezing import put_spec
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.messages import Message
 from tallyroll.model.retractions import Retraction
 from tallyroll.model.specs import IdentityScope, Spec
-from tallyroll.model.states import Status
+from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span
+from tallyroll.operations.heat.wishes import WishDesk
 from tallyroll.pipeline import Pipeline
 from tallyroll.reasons import Reason
 from tests.concurrency.crowd import HOUR, Crowd, open_window
@@ -33,6 +35,7 @@ from tests.harness.release import ARCHIVE, CODE
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 TIME_LEFT_MS = 60_000
 VOTES = 10
+OF_BEFORE: dict[str, Any] = {"stripes_rule": "shards"}  # the placing that both releases know
 # What `tests.harness.release` holds: its writer, reader and cleanup, told line by line what to do.
 PROGRAM = """
 import json, sys
@@ -40,6 +43,7 @@ from types import SimpleNamespace
 import boto3
 from moto import mock_aws
 from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -71,6 +75,8 @@ for line in sys.stdin:
     elif verb == "count":
         counts = [made.reader.count(key, None, None, 60_000, consistent=True) for key in asked]
         told = [count.events for count in counts]
+    elif verb == "freeze":
+        told = made.catalog.put_spec(freeze(made.catalog.window(*asked), settings)).hot
     else:
         told = [str(problem) for problem in made.cleanup.run(60_000).problems]
     print(json.dumps(told), flush=True)
@@ -139,7 +145,7 @@ def test_it_neither_counts_nor_rejects_there_and_reads_proves_and_drops_what_is_
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
     facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
-    crowd = Crowd.gathered(stripes=8, keep_identities=True, **facts)
+    crowd = Crowd.gathered(stripes=8, keep_identities=True, **OF_BEFORE, **facts)
     now, start = crowd.now, crowd.spec.start
     ruled = Pipeline(replace(crowd.settings, identity=IdentityScope.PIPELINE))
     spec = open_window(ruled, Span(start - HOUR, start), start)
@@ -198,7 +204,7 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
     """
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
     facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
-    crowd = Crowd.gathered(stripes=8, retraction="queue", **facts)
+    crowd = Crowd.gathered(stripes=8, retraction="queue", **OF_BEFORE, **facts)
     now, start = crowd.now, crowd.spec.start
     spec = open_window(crowd.made, Span(start - HOUR, start), start)
 
@@ -244,3 +250,94 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
     state = crowd.made.catalog.window(spec.window)
     assert state
     assert state.status is Status.EXPORTING
+
+
+def test_it_counts_where_a_wish_was_frozen_and_freezes_without_one(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It ignores why a key has its shards. What it freezes may lack a wish, which the list says."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, cache_live_ms=0)
+    made, span = crowd.made, crowd.spec.span
+    calendar = made.catalog.calendar()
+    assert calendar
+    desk = WishDesk(made.catalog, calendar, made.effects)
+    later = [calendar.grid.after(span)]
+    later.append(calendar.grid.after(later[0]))
+    split = desk.split("k", 64, later[0].start)
+    for each in later:
+        table = f"{crowd.settings.name}-{each.id}"
+        assert made.catalog.create(Window(each.id, table, each.start, each.end))
+    window = made.catalog.window(later[0].id)
+    assert window
+    spec = put_spec(window, calendar, made.catalog, made.store, crowd.settings, made.effects.now())
+    assert (spec.hot, spec.why) == ({"k": 64}, {"k": "wish"})
+    made.store.make_table(window.table, {"tallyroll": crowd.settings.name})
+    made.store.open_gates(spec)
+    made.catalog.advance(replace(window, status=Status.OPEN))
+
+    own = {
+        "name": crowd.settings.name,
+        "shards": 8,
+        "stripes_min": 8,
+        "buckets": 16,
+        "gates": 64,
+        "bucket": "archive",
+    }
+    body = {"key": "k", "ts": spec.start + 1}
+    votes = [
+        Message(f"m{n}", json.dumps({**body, "id": f"e{n}"}), spec.start + 2, 1, "r")
+        for n in range(VOTES)
+    ]
+    with running(dynamodb_endpoint, tmp_path, own) as before:
+        assert before.write(*votes) == ([], VOTES, [])
+        report = written(crowd, votes)
+        assert (report.events, report.duplicates) == (0, VOTES)
+        assert before.ask("freeze", later[1].id) == {}
+    lacking = [one for one in desk.hot_keys() if one.lacks]
+    assert [(one.key, one.window, one.shards, one.wish) for one in lacking] == [
+        ("k", later[1].id, 8, split.wish)
+    ]
+
+
+def test_it_hands_back_and_reads_all_where_tallies_have_a_width_of_their_own(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its writer places nothing there. Its reader finds raised stripes, and its cleanup proves and
+    drops the window.
+    """
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, **facts)
+    now, start = crowd.now, crowd.spec.start
+    wide = Pipeline(replace(crowd.settings, stripes_rule="own", shards=64))
+    spec = open_window(wide, Span(start - HOUR, start), start)
+    assert (spec.suffix, spec.stripes_of("k"), spec.stripes_most("k")) == ("calculated+s1", 8, 64)
+
+    def events(first: int, number: int, receives: int = 1) -> list[Message]:
+        bodies = [json.dumps({"key": "k", "ts": start - 1, "id": f"e{n}"}) for n in range(1_000)]
+        some = range(first, first + number)
+        return [Message(f"e{n}", bodies[n], now, receives, f"e{n}") for n in some]
+
+    own = {"name": crowd.settings.name, "shards": 16, "stripes_min": 64, "bucket": "archive"}
+    with running(dynamodb_endpoint, tmp_path, own | facts) as before:
+        back = sorted(each.id for each in events(0, VOTES))
+        plain = [Message("p", json.dumps({"key": "p", "ts": now, "id": "p"}), now, 1, "p")]
+        assert before.write(*events(0, VOTES), *plain) == (back, 1, [])
+        for first in range(0, 120, 3):  # until the first stripe is there
+            assert written(crowd, events(first, 3)).events == 3
+        for times in range(3):
+            crowd.made.store.widen(spec, "k")
+            for first in range(120 + 90 * times, 210 + 90 * times, 3):
+                assert written(crowd, events(first, 3)).events == 3
+        assert crowd.made.store.tallies(spec, ["k"])["k"].raised == 64
+        assert before.ask("count", "k", "p") == [390, 1]
+
+        sealed(wide, spec)
+        assert before.write(*events(0, VOTES, 2))[1:] == (0, [])
+        for _ in range(5):
+            assert before.ask("clean") == []
+        assert before.ask("count", "k") == [390]
+    state = crowd.made.catalog.window(spec.window)
+    assert state
+    assert state.status is Status.DROPPED

@@ -103,6 +103,8 @@ def _said(body: dict[str, Any]) -> str:
     """An answer in short: a count, a listing, the largest keys, or an event."""
     if "windows" in body:
         return f"{body['events']} events"
+    if "points" in body:
+        return f"{body['events']} events in {len(body['points'])} {body['step']}"
     if "top" in body:
         return f"{len(body['top'])} of {body['keys']} keys"
     if "id" in body:

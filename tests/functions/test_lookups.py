@@ -197,3 +197,20 @@ def test_trouble_inside_is_not_shown_outside(
     monkeypatch.setattr(Lookups, "top", fail)
     body = ask(functions, "/v1/top", 500, window=WINDOW)
     assert "arn:aws" not in json.dumps(body)
+
+
+def test_a_series(counted: Invocations) -> None:
+    body = ask(counted, "/v1/series", key=KEY, since=WINDOW, tz="Europe/Berlin")
+    assert body == {
+        "key": KEY,
+        "step": "hour",
+        "tz": "Europe/Berlin",
+        "until": "2026-11-20T10:00:00+01:00",
+        "events": 4,
+        "sum": body["points"][0]["sum"],
+        "points": [{"start": "2026-11-20T09:00:00+01:00", "events": 4, "sum": body["sum"]}],
+        "as_of": body["as_of"],
+        "complete": True,
+    }
+    ask(counted, "/v1/series", 400, key=KEY, tz="Asia/Kathmandu")
+    ask(counted, "/v1/series", 400, key=KEY, step="year")

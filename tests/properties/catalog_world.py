@@ -150,9 +150,9 @@ class WatchedCatalog(MemoryCatalog):
         self._world.hold(created == (before is None), f"{window.id} was created again")
         return created
 
-    def put_spec(self, spec: Spec) -> Spec:
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
         before = self.specs([spec.window]).get(spec.window)
-        stands = super().put_spec(spec)
+        stands = super().put_spec(spec, wishes)
         self._world.hold(stands == (before or spec), f"the spec of {spec.window} has changed")
         return stands
 

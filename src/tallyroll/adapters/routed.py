@@ -104,6 +104,9 @@ class RoutedStore:
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)
 
+    def widen(self, spec: Spec, key: str) -> None:
+        self._of(spec.table).widen(spec, key)
+
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         return self._of(spec.table).stripes(spec, number, after, limit)
 

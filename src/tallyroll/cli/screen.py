@@ -26,9 +26,10 @@ PROSE_MIN = 12  # characters of a column of sentences, at the least
 GAP = 3  # characters between two columns
 EXCERPT_MAX = 2_000  # characters of a payload or body that are shown
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
+BAR, BLOCKS = 24, "▁▂▃▄▅▆▇█"  # the longest bar; the heights of a sparkline
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _RETRACTED = ("retracted", "retracted sum")
-RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "count", "value", "dollars")
+RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "stripes", "count", "value", "dollars")
 
 Cell = str | int | None
 T = TypeVar("T")
@@ -229,6 +230,22 @@ def printable(text: str, kept: str = "\n\t") -> str:
         char if char.isprintable() or char in kept else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def bar(value: int, most: int) -> str:
+    """A bar of so many of `most`: at most 24 characters, at least one if there is anything."""
+    if value <= 0 or most <= 0:
+        return ""
+    return "█" * max(1, BAR * value // most)
+
+
+def sparkline(values: Sequence[int]) -> str:
+    """The values as a line of blocks, of eight heights; the lowest stands for nothing alone."""
+    most = max(values, default=0)
+    if not most:
+        return BLOCKS[0] * len(values)
+    top = len(BLOCKS) - 1
+    return "".join(BLOCKS[-(-value * top // most)] for value in values)
 
 
 def excerpt(text: str) -> str:

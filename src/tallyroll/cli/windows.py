@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
+from tallyroll.cli.heat.warming import warm_window
 from tallyroll.cli.screen import Cell, Screen, known, short_time, size_text, some
-from tallyroll.cli.warming import warm_window
 from tallyroll.errors import StoreError
 from tallyroll.lifecycle.overdue import late, next_missing
 from tallyroll.limits import TS_MS_MAX

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tallyroll.errors import StoreError
+from tallyroll.limits import SHARDS_FEW
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.windows import WindowId
@@ -33,13 +34,15 @@ HotKey = tuple[WindowId, str]
 
 @dataclass(eq=False)
 class HotKeyDetector:
-    """Notes keys that may need more shards; one per writer, which notes a key once per window."""
+    """Notes keys that may need more shards; one per writer, which notes a key once per
+    window, and once more if it is throttled later.
+    """
 
     settings: Settings
     catalog: Catalog
     metering_of: Callable[[str], Metering]
     effects: Effects
-    _noted: dict[HotKey, None] = field(default_factory=dict, init=False)
+    _noted: dict[HotKey, bool] = field(default_factory=dict, init=False)  # whether as throttled
 
     def observe(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
         """Note the throttled keys, and written keys at random, by their load.
@@ -63,14 +66,16 @@ class HotKeyDetector:
             if cost >= least and records[window, key] > (records.total() > 1)
             if self.effects.chance.random() < self._chance(specs[window], key, cost)
         ]
+        refused = dict.fromkeys(throttled)
         fresh: dict[WindowId, list[str]] = {}
-        for window, key in dict.fromkeys([*throttled, *chosen]):
-            if (window, key) not in self._noted:
+        for window, key in dict.fromkeys([*refused, *chosen]):
+            if self._noted.get((window, key), -1) < ((window, key) in refused):
                 fresh.setdefault(window, []).append(key)
         for window, keys in fresh.items():
+            noted = {key: (window, key) in refused for key in keys[:KEYS_PER_NOTE_MAX]}
             with suppress(StoreError):
-                self.catalog.note_hot(window, keys[:KEYS_PER_NOTE_MAX])
-                self._noted |= {(window, key): None for key in keys[:KEYS_PER_NOTE_MAX]}
+                self.catalog.note_hot(window, [*noted], [key for key in noted if noted[key]])
+                self._noted |= {(window, key): told for key, told in noted.items()}
         while len(self._noted) > NOTED_REMEMBERED_MAX:
             self._noted.pop(next(iter(self._noted)))
 
@@ -81,9 +86,10 @@ class HotKeyDetector:
 def note_chance(spec: Spec, key: str, cost: float, shard_cost_max: int) -> float:
     """The probability with which a writer that wrote records of a key at this cost notes the key.
 
-    A key that loads all its shards with `shard_cost_max` a second is noted 16 times per sixtieth of
-    a window on average, by all writers together. A key with little load is rarely noted; its note
-    costs only a read when a later window is prepared.
+    A key that loads all its shards, or 16 if it has no N of its own, with `shard_cost_max` a second
+    is noted 16 times per sixtieth of a window on average, by all writers together. A key with
+    little load is rarely noted; its note costs only a read when a later window is prepared.
     """
-    full = shard_cost_max * spec.shards_of(key) * sixtieth_seconds(spec)
+    shards = spec.hot.get(key, min(spec.shards, SHARDS_FEW))
+    full = shard_cost_max * shards * sixtieth_seconds(spec)
     return min(1.0, NOTES_EXPECTED * cost / full)

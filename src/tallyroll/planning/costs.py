@@ -269,8 +269,8 @@ def _reading(plan: Plan) -> list[CostLine]:
     settings, found = plan.settings, plan.reading
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / 1_000 / settings.window_seconds
-    stripes = max(plan.stripes, plan.chosen_shards)
-    larger = f"the larger of {plan.stripes:,} stripes and {plan.chosen_shards:,} shards"
+    stripes = max([plan.stripes, *plan.hot_shards().values()])
+    larger = f"the larger of {plan.stripes:,} stripes and the N of keys that have their own"
     return [
         CostLine(
             COUNTS_READ,

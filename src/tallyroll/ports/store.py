@@ -211,8 +211,13 @@ class Store(Protocol):
         ascending in code point order; "" precedes all. Raises Missing if there is no table.
         """
 
+    def widen(self, spec: Spec, key: str) -> None:
+        """Double the stripes of the key's tally as far as this store knows them, up to
+        `spec.stripes_most`, unless there are more or the first is empty. Never lowers them.
+        """
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The keys' tallies, summed over their stripes; zero for a key without events."""
+        """The keys' tallies, summed over all stripes there are; zero for a key without events."""
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         """The stripes of one bucket, 1..spec.buckets, whose places follow `after`, ascending, in

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tallyroll.model.amounts import Summed, format_amount
-from tallyroll.model.periods import PeriodName, shown_name
+from tallyroll.model.periods import PeriodName, PeriodState, shown_name
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import ReadCost, retracted_of
-from tallyroll.model.totals import Listed
+from tallyroll.model.totals import PeriodTotal, Total, net
 from tallyroll.model.windows import WindowId, iso
-from tallyroll.reads.top import Top
 
 NONE_RETRACTED = (0, 0)
+COUNT_MS = 60_000  # for a count whose caller sets no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,36 @@ class Count(Summed):
         return not self.why_missing
 
 
+def window_count(total: Total, status: Status = Status.SEALED) -> WindowCount:
+    """A key's count in a sealed window, from its total."""
+    n, amount, retracted = net(total).n, net(total).amount, total.retracted
+    return WindowCount(total.window, n, amount, status, retracted=retracted)
+
+
+def period_count(state: PeriodState, total: PeriodTotal | None) -> PeriodCount:
+    """A key's count in a rolled-up period, from its sums; None: it has none there."""
+    if total is None:
+        return PeriodCount(state.name, state.windows, 0, 0)
+    n, amount = net(total).n, net(total).amount
+    return PeriodCount(state.name, total.windows, n, amount, total.retracted)
+
+
+class CountedEvents(Protocol):
+    """What has events, the sum of their values in millionths, and what was retracted of both."""
+
+    @property
+    def events(self) -> int:
+        """How many events."""
+
+    @property
+    def amount(self) -> int:
+        """The sum of their values, in millionths."""
+
+    @property
+    def retracted(self) -> tuple[int, int]:
+        """The (events, amount) that are not counted."""
+
+
 def counter_json(count: Count) -> dict[str, Any]:
     """A count as JSON. Sums are strings, since they may have more digits than a double holds.
 
@@ -135,7 +165,7 @@ def counter_json(count: Count) -> dict[str, Any]:
     return answer
 
 
-def sums_json(of: Count | WindowCount | PeriodCount | Top | Listed) -> dict[str, Any]:
+def sums_json(of: CountedEvents) -> dict[str, Any]:
     """Events, and the sum of their values, as a decimal text; `retracted` has those of the events
     that were retracted, if there are any.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
@@ -16,28 +16,47 @@ Gap = tuple[int, int | None]
 """A span [since, until) in ms; until None is open."""
 
 
-def rolled_within(catalog: Catalog, effects: Effects, since: int, until: int) -> list[PeriodState]:
-    """The rolled-up months that lie wholly in [since, until) ms, and rolled-up days of the rest.
+def every(_: Period) -> bool:
+    """Any period will do."""
+    return True
+
+
+def rolled_within(
+    catalog: Catalog,
+    effects: Effects,
+    since: int,
+    until: int,
+    fits: Callable[[Period], bool] = every,
+) -> list[PeriodState]:
+    """The rolled-up months that lie wholly in [since, until) ms, and rolled-up days of the rest;
+    only those that fit.
 
     No period lies within another.
     """
     if until - since < DAY_MS:
         return []
     first, last = month_of(since).name, month_of(until - 1).name
-    months = _rolled(catalog.periods(first, last), since, until)
+    months = _rolled(catalog.periods(first, last), since, until, fits)
     gaps = uncovered(since, until, [period_of(state.name) for state in months])
-    jobs = [partial(_days, catalog, gap[0], gap[1]) for gap in gaps if gap[1] is not None]
+    jobs = [partial(_days, catalog, gap[0], gap[1], fits) for gap in gaps if gap[1] is not None]
     days = effects.together(jobs, GAPS_AT_ONCE)
     return [*months, *chain.from_iterable(days)]
 
 
-def _days(catalog: Catalog, since: int, until: int) -> list[PeriodState]:
-    return _rolled(catalog.periods(day_of(since).name, day_of(until - 1).name), since, until)
+def _days(
+    catalog: Catalog, since: int, until: int, fits: Callable[[Period], bool]
+) -> list[PeriodState]:
+    states = catalog.periods(day_of(since).name, day_of(until - 1).name)
+    return _rolled(states, since, until, fits)
 
 
-def _rolled(states: Iterable[PeriodState], since: int, until: int) -> list[PeriodState]:
+def _rolled(
+    states: Iterable[PeriodState], since: int, until: int, fits: Callable[[Period], bool]
+) -> list[PeriodState]:
     complete = [(state, period_of(state.name)) for state in states if state.complete]
-    return [state for state, its in complete if since <= its.start and its.end <= until]
+    return [
+        state for state, its in complete if since <= its.start and its.end <= until and fits(its)
+    ]
 
 
 def uncovered(since: int, until: int | None, periods: Sequence[Period]) -> list[Gap]:

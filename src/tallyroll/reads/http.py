@@ -16,8 +16,10 @@ from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, counter_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.reader import Reader
+from tallyroll.reads.series import curve_json
+from tallyroll.reads.steps import step_named, zone_named
 
-ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
+ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top")
 # All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
 # API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
 OTHER_PATHS = "/{proxy+}"
@@ -153,6 +155,20 @@ def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
         packed=_flag(parameters, "packed"),
     )
     return HttpAnswer(200, events_json(events))
+
+
+def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+    """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
+    _check_names(parameters, "key", "since", "until", "step", "tz")
+    curve = reader.series(
+        required_key(parameters.get("key")),
+        _instant(parameters.get("since")),
+        _instant(parameters.get("until")),
+        step_named(parameters.get("step") or "hour"),
+        zone_named(parameters.get("tz") or "UTC"),
+        time_left_ms,
+    )
+    return HttpAnswer(200, curve_json(curve), count=curve.count)
 
 
 def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:

@@ -13,28 +13,36 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import KINDS, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status, Window
-from tallyroll.model.totals import NO_CORRECTIONS, PeriodTotal, Total, net
+from tallyroll.model.states import Window
+from tallyroll.model.totals import NO_CORRECTIONS, PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.counts import Count, Gathering, PeriodCount, WindowCount
-from tallyroll.reads.coverage import Gap, rolled_within, uncovered
-from tallyroll.reads.lookups import Lookups, deadline_of
+from tallyroll.reads.counts import (
+    COUNT_MS,
+    Count,
+    Gathering,
+    PeriodCount,
+    WindowCount,
+    period_count,
+    window_count,
+)
+from tallyroll.reads.coverage import Gap, every, rolled_within, uncovered
+from tallyroll.reads.lookups import deadline_of
+from tallyroll.reads.series import Fits, SeriesReads
 from tallyroll.settings import Settings
 
 WINDOWS_AT_ONCE = 16
-COUNT_MS = 60_000  # for a count whose caller sets no limit
 AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
 
 Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-class Reader(Lookups):
+class Reader(SeriesReads):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts.
@@ -74,8 +82,8 @@ class Reader(Lookups):
         calendar = self._catalog.calendar()
         if calendar:
             calendar.grid.check_range(since, until)
-        rolled_up = self._settings.rollups and not by_window
-        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), rolled_up)
+        fits = every if self._settings.rollups and not by_window else None
+        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), fits)
         kept = self._settings.cache_live_ms
         self._counts = {
             other: counted for other, counted in self._counts.items() if now - counted.as_of < kept
@@ -91,9 +99,9 @@ class Reader(Lookups):
         until: int | None,
         now: int,
         deadline: int,
-        rolled_up: bool,  # noqa: FBT001
+        fits: Fits | None,
     ) -> Count:
-        """Count a key; with `rolled_up`, read rolled-up days and months as a whole.
+        """Count a key. Rolled-up days and months that fit are read as a whole; none, if it is None.
 
         States are read first. A window that is sealed after its state was read still has its
         tallies, and one that was sealed before has its totals, so no window is left out and none is
@@ -111,7 +119,7 @@ class Reader(Lookups):
         """
         began = self._effects.now()
         end = now + SKEW_MS_MAX if until is None else until
-        rolled = self._rolled_within(since or 0, end) if rolled_up else []
+        rolled = self._rolled_within(since or 0, end, fits) if fits else []
         periods = [period_of(state.name) for state in rolled]
         live = {
             window.id: window
@@ -122,13 +130,13 @@ class Reader(Lookups):
         totals, sums = self._sealed(key, gaps, rolled)
         if any(total.corrections != NO_CORRECTIONS for total in sums.values()) and (
             self._effects.now() - began >= self._settings.settle_ms
-            and rolled != self._rolled_within(since or 0, end)
+            and rolled != self._rolled_within(since or 0, end, fits or every)
         ):
-            return self._count(key, since, until, now, deadline, rolled_up=False)
-        sealed = [_window_count(total) for total in totals if total.window not in live]
+            return self._count(key, since, until, now, deadline, None)
+        sealed = [window_count(total) for total in totals if total.window not in live]
         counted, why_missing, gathering = self._tally(key, list(live.values()), deadline)
         windows = sorted([*sealed, *counted], key=lambda count: count.window)
-        named = [_period_count(state, sums.get(state.name)) for state in rolled]
+        named = [period_count(state, sums.get(state.name)) for state in rolled]
         parts: list[WindowCount | PeriodCount] = [*windows, *named]
         return Count(
             key=key,
@@ -141,8 +149,8 @@ class Reader(Lookups):
             gathering=gathering,
         )
 
-    def _rolled_within(self, since: int, until: int) -> list[PeriodState]:
-        rolled = rolled_within(self._catalog, self._effects, since, until)
+    def _rolled_within(self, since: int, until: int, fits: Fits) -> list[PeriodState]:
+        rolled = rolled_within(self._catalog, self._effects, since, until, fits)
         return sorted(rolled, key=lambda state: period_of(state.name))
 
     def _sealed(
@@ -224,17 +232,5 @@ class Reader(Lookups):
         if state is None or not state.status.sealed:
             return None
         totals = self._totals.of_key(key, window.id, window_id(window.end))
-        counts = [_window_count(total, state.status) for total in totals]
+        counts = [window_count(total, state.status) for total in totals]
         return counts[0] if counts else WindowCount(window.id, 0, 0, state.status)
-
-
-def _window_count(total: Total, status: Status = Status.SEALED) -> WindowCount:
-    n, amount, retracted = net(total).n, net(total).amount, total.retracted
-    return WindowCount(total.window, n, amount, status, retracted=retracted)
-
-
-def _period_count(state: PeriodState, total: PeriodTotal | None) -> PeriodCount:
-    if total is None:
-        return PeriodCount(state.name, state.windows, 0, 0)
-    n, amount = net(total).n, net(total).amount
-    return PeriodCount(state.name, total.windows, n, amount, total.retracted)

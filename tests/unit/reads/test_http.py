@@ -8,7 +8,7 @@ from tallyroll.errors import Absent, Archived, Refused, SettingsError, Throttled
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.states import Status
 from tallyroll.reads.counts import Count, WindowCount, counter_json
-from tallyroll.reads.http import answer_counter, answer_error
+from tallyroll.reads.http import ROUTES, answer_counter, answer_error
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
@@ -95,7 +95,7 @@ class NotFoundError(Exception):
         (UsageError("key ''"), 400, "key ''"),
         (SettingsError("SHARDS"), 400, "SHARDS"),
         (Throttled("a table's name"), 503, "a read failed: try again"),
-        (NotFoundError(), 404, "known are GET /v1/counters, /v1/event, /v1/events, /v1/top"),
+        (NotFoundError(), 404, f"known are GET {', '.join(ROUTES)}"),
         (Absent("there is no window w"), 404, "there is no window w"),
         (
             Archived("w", "archive/x/w/1"),

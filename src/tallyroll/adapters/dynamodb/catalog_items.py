@@ -2,14 +2,14 @@
 
 spec       pk 2026-11   sk {window}#spec        written once
 state      pk 2026-11   sk {window}#state       replaced whole if `version` is unchanged
-hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
+hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards, those `throttled`
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest recorded time in ms
 calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis;
                                                 mappings, mapped_until, marked
 live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
-The same table holds the redrive ledger (`ledger`), periods (`periods`) and `writer_notes`.
+The same table holds the redrive ledger (`ledger`), `wishes`, `periods` and `writer_notes`.
 """
 
 from __future__ import annotations

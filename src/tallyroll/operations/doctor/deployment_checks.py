@@ -24,7 +24,8 @@ _CHANGING = ("Creating", "Enabling", "Updating")
 _WARM = "`tallyroll windows warm {window} --units {units}` prepares the table for more, at a cost"
 _KEY = (
     "`tallyroll top --window {window}` lists the largest keys: have their producers pack, and give"
-    " them more shards in the next windows (docs/operations.md, key-throttles)"
+    " them more shards in the next windows, `tallyroll keys split` (docs/operations.md,"
+    " key-throttles)"
 )
 _LIMITED = {
     Bottleneck.GIVEN: (

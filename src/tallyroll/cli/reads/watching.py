@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tallyroll.cli.screen import Screen, number_of, printable
+from tallyroll.cli.screen import Screen, bar, number_of, printable, sparkline
 from tallyroll.errors import Throttled, Unknown
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallyroll.ports.effects import Effects
 
 COUNTS_MS, STATUS_MS = 2_000, 5_000
-BAR, SPARKS, BLOCKS = 24, 12, "▁▂▃▄▅▆▇█"
+SPARKS = 12
 KEY_MAX = 24
 T = TypeVar("T")
 
@@ -120,22 +120,6 @@ class CountsView:
         (since, before), (at, after) = pairs[-1]
         rate = 1000 * (after - before) / max(1, at - since)
         return f"{rate:+,.1f}/s", sparkline(steps)
-
-
-def bar(value: int, most: int) -> str:
-    """A bar of so many of `most`: at most 24 characters, at least one if there is anything."""
-    if value <= 0 or most <= 0:
-        return ""
-    return "█" * max(1, BAR * value // most)
-
-
-def sparkline(values: Sequence[int]) -> str:
-    """The values as a line of blocks, of eight heights; the lowest stands for nothing alone."""
-    most = max(values, default=0)
-    if not most:
-        return BLOCKS[0] * len(values)
-    top = len(BLOCKS) - 1
-    return "".join(BLOCKS[-(-value * top // most)] for value in values)
 
 
 def _missing(count: Count) -> str:

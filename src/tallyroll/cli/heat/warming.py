@@ -9,7 +9,7 @@ from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
 from tallyroll.limits import TABLE_UNITS_QUOTA, WARM_UNITS_MAX
 from tallyroll.operations.deployed import deployed
-from tallyroll.operations.warming import WarmRequest, planned, wait_warm
+from tallyroll.operations.heat.warming import WarmRequest, planned, wait_warm
 from tallyroll.planning.prices import REGION, WARM_ASSUMED, WARM_WRITE_UNIT
 
 

@@ -1,0 +1,74 @@
+"""`tallyroll series`: a key's counts by the hour, day, week or month. It gives its exit status."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tallyroll.cli.arguments import SINCE, UNTIL, Run, read_by
+from tallyroll.cli.screen import bar, number_of
+from tallyroll.model.amounts import format_amount
+from tallyroll.reads.http import required_key
+from tallyroll.reads.series import curve_json
+from tallyroll.reads.steps import StepName, local_iso, zone_named
+
+
+def series(
+    key: str,
+    /,
+    *,
+    since: Annotated[int | None, SINCE] = None,
+    until: Annotated[int | None, UNTIL] = None,
+    step: StepName = "hour",
+    tz: Annotated[
+        tzinfo | None, Parameter(metavar="ZONE", converter=read_by(zone_named), n_tokens=1)
+    ] = None,
+    chart: bool = False,
+    run: Run,
+) -> int:
+    """Count a key by the hour, day, week or month.
+
+    Each step begins where the last one ended, by the clocks of the time zone; so a day
+    has 23 or 25 hours when they are changed. Its windows must begin where the steps do.
+    The first step and the last one may be in part.
+
+    For example:
+      tallyroll series candidate-7 --since today --chart
+      tallyroll series video-42 --since -30d --step day --tz Europe/Berlin
+
+    :param key: the key
+    :param step: hour (the default), day, week (from Monday on) or month
+    :param tz: a time zone such as Europe/Berlin; UTC if left out
+    :param chart: draw each step's events as a bar
+    """
+    key, made, screen = required_key(key), run.pipeline(), run.screen
+    since, until = run.bounds(made, since, until)
+    zone = tz or zone_named("UTC")
+    curve = made.reader.series(key, since, until, step, zone)
+    if screen.json:
+        screen.emit(curve_json(curve))
+    else:
+        some = any(any(point.retracted) for point in curve.points)
+        most = max(point.events for point in curve.points)
+        screen.table(
+            (step, "events", "sum", "retracted", "of these", ""),
+            [
+                (
+                    local_iso(point.start, zone),
+                    point.events,
+                    format_amount(point.amount),
+                    point.retracted[0] if some else None,
+                    "" if point.complete else "not all could be read",
+                    bar(point.events, most) if chart else "",
+                )
+                for point in curve.points
+            ],
+        )
+        events = number_of(curve.count.events, "event")
+        steps = number_of(len(curve.points), step)
+        screen.tell(f"{key}: {events} in {steps} of {zone}")
+    if curve.count.missing:
+        screen.tell(f"{key}: could not read {', '.join(curve.count.missing)}: the rest is counted")
+    return int(not curve.count.complete)
