@@ -101,10 +101,16 @@ class Plan:
         """N to deploy: of the first second if there is one, else the most."""
         return self.start_shards or SHARDS_MAX
 
+    @property
+    def _length(self) -> dict[str, Any]:
+        if self.settings.window:
+            return {"tallyroll:window": self.settings.window}
+        return {"tallyroll:window_seconds": self.settings.window_seconds}
+
     def context(self) -> dict[str, Any]:
         """The CDK context that deploys the plan."""
         context: dict[str, Any] = {
-            "tallyroll:window_seconds": self.settings.window_seconds,
+            **self._length,
             "tallyroll:retention_seconds": self.settings.retention_ms // 1000,
             "tallyroll:accept_for_seconds": self.settings.accept_for_ms // 1000,
             "tallyroll:max_concurrency": self.writers.needed,
