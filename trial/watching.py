@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, MetricNamespace, Watched, rules_for
+from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE
+from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, rules_for
+from tallyroll.cdk.alarm_values import MetricNamespace, Watched
 from tallyroll.settings import Settings
 
 # A trial counts without the API and its function.
@@ -17,6 +19,7 @@ _IN_TROUBLE = frozenset(
         (MetricNamespace.QUEUE, DEAD_LETTERS, "ApproximateNumberOfMessagesVisible"),
         (MetricNamespace.PIPELINE, "writer", "HeldByRate"),
         (MetricNamespace.PIPELINE, "writer", "OldestHandedBack"),
+        *((MetricNamespace.PIPELINE, "writer", f"Throttles-{each}") for each in OF_KEY + OF_TABLE),
     }
 )
 

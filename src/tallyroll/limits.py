@@ -85,6 +85,9 @@ SKEW_MS_MAX = 86_400_000  # upper bound of the setting `skew_ms`
 SERIES_SLOTS = 60  # a tally counts events per sixtieth of its window
 LISTING_BUCKETS = 16  # partition keys of a sealed window's listing: 8,000 keys a second [ddb]
 SHARDS_MAX = 10_000
+SHARDS_DEFAULT = 256  # of a key; with so many, a table's growth helps a key in its first minutes
+SHARDS_FEW = 16  # of a key whose counts, or lists, read all of its shards
+BLOCKS_MAX = 64  # of shards that a tally names: a set of so many numbers takes 200 bytes
 # With fewer, concurrent commits conflict on a stripe or gate too often: see the model in
 # benchmarks/conflicts.py. Every count of a key reads all its stripes; gates cost less.
 STRIPES_PER_COMMIT = 4

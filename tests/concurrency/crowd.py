@@ -61,14 +61,8 @@ class Crowd:
     @classmethod
     def gathered(cls, stripes: int, **changes: Any) -> Crowd:
         """A pipeline of its own, its current window open."""
-        settings = Settings(
-            name=f"c{uuid4().hex[:12]}",
-            shards=stripes,
-            stripes_min=stripes,
-            buckets=16,
-            gates=64,
-            **changes,
-        )
+        few = {"shards": stripes, "stripes_min": stripes, "buckets": 16, "gates": 64}
+        settings = Settings(name=f"c{uuid4().hex[:12]}", **few | changes)
         resources = declare(settings)
         client = make_client("dynamodb")
         for table in resources.permanent:

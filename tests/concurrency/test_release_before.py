@@ -1,5 +1,5 @@
-"""The release before, from its own sources, beside windows in which an id counts once at all, and
-from which events are taken back.
+"""The release before, from its own sources, beside windows in which an id counts once at all, from
+which events are taken back, and whose tallies have a width of their own.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tests.harness.release import ARCHIVE, CODE
 pytestmark = [pytest.mark.engine, pytest.mark.proof]
 TIME_LEFT_MS = 60_000
 VOTES = 10
+OF_BEFORE: dict[str, Any] = {"stripes_rule": "shards"}  # the placing that both releases know
 # What `tests.harness.release` holds: its writer, reader and cleanup, told line by line what to do.
 PROGRAM = """
 import json, sys
@@ -139,7 +140,7 @@ def test_it_neither_counts_nor_rejects_there_and_reads_proves_and_drops_what_is_
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
     facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
-    crowd = Crowd.gathered(stripes=8, keep_identities=True, **facts)
+    crowd = Crowd.gathered(stripes=8, keep_identities=True, **OF_BEFORE, **facts)
     now, start = crowd.now, crowd.spec.start
     ruled = Pipeline(replace(crowd.settings, identity=IdentityScope.PIPELINE))
     spec = open_window(ruled, Span(start - HOUR, start), start)
@@ -198,7 +199,7 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
     """
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
     facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
-    crowd = Crowd.gathered(stripes=8, retraction="queue", **facts)
+    crowd = Crowd.gathered(stripes=8, retraction="queue", **OF_BEFORE, **facts)
     now, start = crowd.now, crowd.spec.start
     spec = open_window(crowd.made, Span(start - HOUR, start), start)
 
@@ -244,3 +245,46 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
     state = crowd.made.catalog.window(spec.window)
     assert state
     assert state.status is Status.EXPORTING
+
+
+def test_it_hands_back_and_reads_all_where_tallies_have_a_width_of_their_own(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its writer places nothing there. Its reader finds raised stripes, and its cleanup proves and
+    drops the window.
+    """
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    facts = {"accept_for_ms": 2 * HOUR, "retention_ms": 0, "settle_ms": 0, "cache_live_ms": 0}
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, **facts)
+    now, start = crowd.now, crowd.spec.start
+    wide = Pipeline(replace(crowd.settings, stripes_rule="own", shards=64))
+    spec = open_window(wide, Span(start - HOUR, start), start)
+    assert (spec.suffix, spec.stripes_of("k"), spec.stripes_most("k")) == ("calculated+s1", 8, 64)
+
+    def events(first: int, number: int, receives: int = 1) -> list[Message]:
+        bodies = [json.dumps({"key": "k", "ts": start - 1, "id": f"e{n}"}) for n in range(1_000)]
+        some = range(first, first + number)
+        return [Message(f"e{n}", bodies[n], now, receives, f"e{n}") for n in some]
+
+    own = {"name": crowd.settings.name, "shards": 16, "stripes_min": 64, "bucket": "archive"}
+    with running(dynamodb_endpoint, tmp_path, own | facts) as before:
+        back = sorted(each.id for each in events(0, VOTES))
+        plain = [Message("p", json.dumps({"key": "p", "ts": now, "id": "p"}), now, 1, "p")]
+        assert before.write(*events(0, VOTES), *plain) == (back, 1, [])
+        for first in range(0, 120, 3):  # until the first stripe is there
+            assert written(crowd, events(first, 3)).events == 3
+        for times in range(3):
+            crowd.made.store.widen(spec, "k")
+            for first in range(120 + 90 * times, 210 + 90 * times, 3):
+                assert written(crowd, events(first, 3)).events == 3
+        assert crowd.made.store.tallies(spec, ["k"])["k"].raised == 64
+        assert before.ask("count", "k", "p") == [390, 1]
+
+        sealed(wide, spec)
+        assert before.write(*events(0, VOTES, 2))[1:] == (0, [])
+        for _ in range(5):
+            assert before.ask("clean") == []
+        assert before.ask("count", "k") == [390]
+    state = crowd.made.catalog.window(spec.window)
+    assert state
+    assert state.status is Status.DROPPED

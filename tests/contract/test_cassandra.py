@@ -18,7 +18,7 @@ from tallyroll.adapters.rows.statements import SEGMENTS, Seal
 from tallyroll.adapters.system import SystemEffects
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.model.records import Record
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tests.harness.cassandra import connected, new_keyspace
 
 pytestmark = pytest.mark.cassandra

@@ -18,7 +18,8 @@ from tallyroll.model.records import Record
 from tallyroll.model.states import Status, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.ports.paging import listed_tallies
-from tallyroll.ports.store import Answer, TableStatus, Verdict
+from tallyroll.ports.store import Answer, Verdict
+from tallyroll.ports.table_listing import TableStatus
 from tests.contract.engines import Engine, commit, cost, counted, record, with_data
 
 pytestmark = pytest.mark.common

@@ -16,6 +16,7 @@ from tallyroll.adapters.memory import MemoryStore
 from tallyroll.errors import Missing, Refused, Throttled
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.store import Store, Verdict
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.contract.engines import Engine, commit, record
 from tests.contract.faults import Faults, error_reply
@@ -223,3 +224,35 @@ def test_tags_come_by_pages(tables: Any) -> None:
     first = {"Tags": [{"Key": "a", "Value": "1"}], "NextToken": "more"}
     faults.put(None, (200, first), (200, {"Tags": [{"Key": "tallyroll", "Value": "x"}]}))
     made.check_table("t", {"a": "1", "tallyroll": "x"})
+
+
+def test_a_table_is_warmed_and_never_cooled(tables: Any) -> None:
+    made, faults = tables
+    assert made.describe_table("t") == TableFacts(TableStatus.ACTIVE, protected=True, warm=20_000)
+    made.warm_table("t", 30_000)
+    assert made.describe_table("t").warm == 30_000
+    faults.put(error_reply("ValidationException"))  # as AWS; moto takes a lower one
+    with pytest.raises(Refused):
+        made.warm_table("t", 10_000)
+    faults.put(error_reply("ResourceInUseException"))
+    with pytest.raises(Throttled):
+        made.warm_table("t", 40_000)
+    assert made.describe_table("t").warm == 30_000
+
+
+def test_a_table_that_is_being_warmed_says_so(tables: Any) -> None:
+    made, faults = tables
+    warm = {"WriteUnitsPerSecond": 30_000, "Status": "UPDATING"}
+    on_demand = {"BillingMode": "PAY_PER_REQUEST"}
+    table = {"TableStatus": "ACTIVE", "WarmThroughput": warm, "BillingModeSummary": on_demand}
+    faults.put((200, {"Table": table}))
+    facts = TableFacts(TableStatus.ACTIVE, protected=False, warm=30_000, warming=True)
+    assert made.describe_table("t") == facts
+
+
+def test_an_engine_that_tells_no_warm_throughput(tables: Any) -> None:
+    """A table of DynamoDB without a billing mode is provisioned (API Reference, DescribeTable)."""
+    made, faults = tables
+    faults.put((200, {"Table": {"TableStatus": "ACTIVE"}}))
+    facts = TableFacts(TableStatus.ACTIVE, protected=False, provisioned=True)
+    assert made.describe_table("t") == facts

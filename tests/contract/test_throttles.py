@@ -60,16 +60,25 @@ def test_a_throttle_tells_what_it_was_too_much_for(
     assert commit((status, said), "a").limit is limit
 
 
-def test_a_throttle_without_reasons_goes_by_its_code(commit: Commit) -> None:
-    codes = ("ProvisionedThroughputExceededException", "RequestLimitExceeded")
-    told = [commit(error_reply(code), "a").limit for code in codes]
-    assert told == [Limit.PROVISIONED, Limit.OTHER]
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("ProvisionedThroughputExceededException", Limit.OTHER),
+        ("ThrottlingException", Limit.OTHER),
+        ("RequestLimitExceeded", Limit.ACCOUNT),
+    ],
+)
+def test_a_throttle_without_reasons_is_of_an_unknown_limit(
+    commit: Commit, code: str, limit: Limit
+) -> None:
+    """A hot partition of an on-demand table has the first code, too."""
+    assert commit(error_reply(code), "a").limit is limit
 
 
 def test_a_cancelled_transaction_tells_what_each_was_too_much_for(commit: Commit) -> None:
     reply = cancelled_reply("None", "ThrottlingError", "ProvisionedThroughputExceeded", "None")
     outcome = commit(reply, "a", "a")
-    assert [one.limit for one in outcome.records] == [Limit.TABLE, Limit.PROVISIONED]
+    assert [one.limit for one in outcome.records] == [Limit.SCALING, Limit.PROVISIONED]
     assert outcome.limit is None
 
 
@@ -105,7 +114,7 @@ def test_a_throttled_identity_names_its_table_and_a_throttled_record_its_limit(
     [told] = outcome.records
     assert (told.answer, told.limit) == (Answer.THROTTLED, "identities")
     outcome = commit_identified(cancelled_reply("None", code, code, "None"))
-    assert outcome.records[0].limit in (Limit.TABLE, Limit.PROVISIONED)
+    assert outcome.records[0].limit in (Limit.SCALING, Limit.PROVISIONED)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +132,7 @@ def test_a_throttled_request_names_the_table_that_dynamodb_names(
 
 def test_a_throttle_of_the_gate_alone_is_one_too(commit: Commit) -> None:
     outcome = commit(cancelled_reply("ThrottlingError", "None", "None"), "a")
-    assert (outcome.verdict, outcome.limit) == (Verdict.CANCELLED, Limit.TABLE)
+    assert (outcome.verdict, outcome.limit) == (Verdict.CANCELLED, Limit.SCALING)
     assert {element.answer for element in (*outcome.records, *outcome.increments)} == {Answer.FINE}
 
 

@@ -106,7 +106,7 @@ def test_the_ledger_adds_metrics_and_keeps_complaints() -> None:
 def test_windows_are_shown_whole_in_a_terminal(
     starts: tuple[int, ...], hot: dict[str, int], shown: list[str], columns: int
 ) -> None:
-    settings = Settings(hot_shards=hot)
+    settings = Settings(shards=16, hot_shards=hot)
     windows = [
         replace(
             dropped(proven=start, dropped=start + 1),
@@ -220,7 +220,7 @@ def test_the_document_shows_the_table_of_windows() -> None:
         )
         for start, _, _, keys, events, items, proven, gone, _ in rows
     ]
-    spec = freeze(windows[0], Settings(hot_shards={"Ada": 64}))
+    spec = freeze(windows[0], Settings(shards=16, hot_shards={"Ada": 64}))
     (table,) = window_tables(
         windows,
         dict.fromkeys([window.id for window in windows], spec),

@@ -22,7 +22,7 @@ from benchmarks.costs import (
     of_warm_throughput,
     of_writers,
 )
-from benchmarks.limits import of_keys
+from benchmarks.limits import of_keys, of_rates
 from benchmarks.on_call.faults import FAULTS
 from benchmarks.planning import assumed as plan_assumed
 from benchmarks.planning import at_scale, of_cheaper, validated
@@ -87,6 +87,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "gates": ("sharding.md", lambda: table_of(of_gates())),
     "limits": ("sharding.md", lambda: table_of(of_keys())),
     "limits-unlucky": ("sharding.md", lambda: table_of(of_keys(unlucky=True))),
+    "limits-needed": ("sharding.md", lambda: table_of(of_rates())),
     "options": ("deploy.md", lambda: described_table(Options, "option")),
     "faults": ("faults.md", faults_table),
     "planted-faults": ("faults.md", planted_table),

@@ -249,7 +249,13 @@ INCIDENTS = (
         told="The writers publish throttles while they count the other keys.",
         lasts=3 * HOUR,
         at=_hot_key,
-        alarms={"store-throttles": 12, "writer-slow": 14, "handed-back": 44, "in-flight": 85},
+        alarms={
+            "store-throttles": 12,
+            "key-throttles": 12,
+            "writer-slow": 14,
+            "handed-back": 44,
+            "in-flight": 85,
+        },
         like="commits throttled",
     ),
     Incident(

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, MetricNamespace, rules_for
+from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, TABLES, rules_for
+from tallyroll.cdk.alarm_values import MetricNamespace
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status

@@ -9,7 +9,7 @@ import pytest
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.sqs import SqsQueue
-from tallyroll.adapters.dynamodb import store
+from tallyroll.adapters.dynamodb import outcomes, store
 from tallyroll.errors import StoreError
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.placement import BatchMessage
@@ -70,24 +70,24 @@ def unprocessed_keys_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_answer_taken_for_a_commit(patch: pytest.MonkeyPatch) -> None:
-    whole = store._outcome
+    whole = outcomes.outcome_of
 
     def outcome(error: StoreError, records: int, increments: int) -> Outcome:
         found = whole(error, records, increments)
         return Outcome(Verdict.COMMITTED) if found.verdict is Verdict.UNKNOWN else found
 
-    patch.setattr(store, "_outcome", outcome)
+    patch.setattr(store, "outcome_of", outcome)
 
 
 def conflict_of_a_tally_taken_for_a_commit(patch: pytest.MonkeyPatch) -> None:
-    whole = store._outcome
+    whole = outcomes.outcome_of
 
     def outcome(error: StoreError, records: int, increments: int) -> Outcome:
         found = whole(error, records, increments)
         fine = all(element.answer is Answer.FINE for element in found.records)
         return Outcome(Verdict.COMMITTED) if found.records and fine else found
 
-    patch.setattr(store, "_outcome", outcome)
+    patch.setattr(store, "outcome_of", outcome)
 
 
 def totals_not_idempotent(patch: pytest.MonkeyPatch) -> None:

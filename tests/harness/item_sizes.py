@@ -25,6 +25,8 @@ def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
             size += number_bytes(content)
         elif kind == "SS":
             size += sum(map(text_bytes, content))
+        elif kind == "NS":
+            size += sum(map(number_bytes, content))
         else:
             size += len(content) if kind == "B" else 1
     return size

@@ -14,6 +14,7 @@ TABLE_OF = {
     "adapters.dynamodb.ledger": "catalog",
     "adapters.dynamodb.periods": "catalog",
     "adapters.dynamodb.rate": "catalog",
+    "adapters.dynamodb.wishes": "catalog",
     "adapters.dynamodb.writer_notes": "catalog",
     "adapters.dynamodb.corrections": "totals",
     "adapters.dynamodb.totals_table": "totals",

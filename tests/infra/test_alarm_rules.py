@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from release.bundle import ROOT
-from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
+from tallyroll.cdk.alarm_rules import rules_for
+from tallyroll.cdk.alarm_values import AlarmRule
 from tallyroll.settings import Settings
 from tests.harness.processes import ran
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallyroll.cdk.alarm_rules import (
-    API,
-    DEAD_LETTERS,
-    EVENTS,
-    AlarmRule,
-    MetricNamespace,
-    Watched,
-    rules_for,
-)
+from tallyroll.cdk.alarm_rules import API, DEAD_LETTERS, EVENTS, rules_for
+from tallyroll.cdk.alarm_values import AlarmRule, MetricNamespace, Watched
 from tallyroll.settings import Settings
 from tests.infra.templates import Template
 from tests.infra.test_observability import alarms

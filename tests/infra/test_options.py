@@ -184,7 +184,7 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("mapping", {"keys": ["{a"]}, r"mapping .*: keys\[0\] '\{a': '\{' is not closed"),
         ("shards", True, "shards True: give a whole number"),
         ("shards", 1.5, r"shards 1\.5: give"),
-        ("shards", None, "shards None: give"),
+        ("stripes_rule", "none", "stripes_rule 'none': give one of own, shards"),
         ("shards", 0, "shards 0: give a whole number from 1 to 10000"),
         ("hot_shards", "Ada", "hot_shards 'Ada': give an object"),
         ("hot_shards", {"Ada": 0}, "hot_shards {'Ada': 0}: give an object"),

@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
+from tests.model import stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
@@ -25,11 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _mistakes([options.mistake], options.world)
     if options.world:
         return _worlds([world_named(options.world)])
+    if options.stripes:
+        return _stripes()
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or failed
+    return _mistakes(PLANTED) or _stripes() or failed
 
 
-def named(mistake: Mistake) -> str:
+def named(mistake: Mistake | stripes.Mistake) -> str:
     """A mistake's name on the command line."""
     return mistake.name.lower().replace("_", "-")
 
@@ -46,6 +49,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="{" + ",".join(mistakes) + "}",
         help="plant this mistake alone, in its world or in that of --world",
     )
+    parser.add_argument("--stripes", action="store_true", help="the raise of stripes alone")
     parser.add_argument("--large", action="store_true", help="explore the larger worlds, too")
     return parser.parse_args(arguments)
 
@@ -84,6 +88,22 @@ def _mistakes(mistakes: Iterable[Mistake], world: str | None = None) -> int:
             failed = 1
             print("  NOT FOUND")
     return failed
+
+
+def _stripes() -> int:
+    """The model of the raise of stripes, and its mistakes."""
+    right = stripes.explore()
+    print(f"\nthe raise of stripes: {right.states:,} states")
+    for line in right.trace:
+        print(f"  {line}")
+    failed = bool(right.broken)
+    for mistake in stripes.Mistake:
+        found = stripes.explore(mistake)
+        failed |= not found.broken
+        print(f"\n{named(mistake)}: {mistake}\n  broken: {found.broken or 'NOT FOUND'}")
+        for number, line in enumerate(found.trace, 1):
+            print(f"  {number:3}. {line}")
+    return int(failed)
 
 
 def _show(result: Explored) -> None:

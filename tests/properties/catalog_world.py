@@ -36,7 +36,8 @@ from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.operations.backfill import open_past
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.store import Outcome, TableStatus, Verdict
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
 from tests.harness.pipeline import MINUTE, NOW, SECOND, StillEffects
@@ -149,9 +150,9 @@ class WatchedCatalog(MemoryCatalog):
         self._world.hold(created == (before is None), f"{window.id} was created again")
         return created
 
-    def put_spec(self, spec: Spec) -> Spec:
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
         before = self.specs([spec.window]).get(spec.window)
-        stands = super().put_spec(spec)
+        stands = super().put_spec(spec, wishes)
         self._world.hold(stands == (before or spec), f"the spec of {spec.window} has changed")
         return stands
 

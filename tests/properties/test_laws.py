@@ -27,7 +27,8 @@ from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, increments_of, record_of
-from tallyroll.model.sharding import STRATEGIES, strategy
+from tallyroll.model.sharding import STRATEGIES
+from tallyroll.model.specs import strategy
 from tallyroll.model.windows import Grid, iso, parse_instant, window_id, window_start
 from tests.harness.item_sizes import item_bytes
 from tests.harness.pipeline import NOW, spec_of

@@ -87,7 +87,9 @@ class Shards:
         begun = None
         if position.index is not None:
             (begun,) = (r for r in self.records() if r.id == position.record_id)
-        merge = Merge(len(self.shards), position, most, size, packed=packed, begun=begun)
+        merge = Merge(
+            range(1, len(self.shards) + 1), position, most, size, packed=packed, begun=begun
+        )
         limit = page_limit(most, len(self.shards))
         while (places := merge.due(due)) and rounds:
             rounds -= 1
@@ -237,7 +239,7 @@ def test_an_answer_reads_each_shard_about_once() -> None:
 
 
 def test_only_what_an_answer_takes_is_held() -> None:
-    merge = Merge(1_000, Position(), 10, 10**9)
+    merge = Merge(range(1, 1_001), Position(), 10, 10**9)
     for shard in range(1, 1_001):
         records = tuple(record_with(f"{n:04}-{shard:04}") for n in range(10))
         if shard in dict(merge.due(1_000)):

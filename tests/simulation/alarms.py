@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tallyroll.cdk.alarm_rules import AlarmRule
+from tallyroll.cdk.alarm_values import AlarmRule
 from tests.simulation.gauges import Gauges
 
 # CloudWatch looks at some more periods than it evaluates, and at data there before it treats any

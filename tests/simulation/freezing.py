@@ -34,6 +34,7 @@ def may_be_hot(spec: Spec, settings: Settings, deployed: Sequence[Settings]) -> 
 
 def _rule(settings: Settings) -> tuple[str, str, int]:
     """How ids are placed, within what they count once, and for how long (days)."""
+    own = "" if settings.stripes_rule == "shards" or settings.store == "keyspaces" else "+s1"
     if settings.identity == "window":
-        return settings.suffix, "window", 0
-    return f"{settings.suffix}+id1", settings.identity, settings.identity_days
+        return f"{settings.suffix}{own}", "window", 0
+    return f"{settings.suffix}{own}+id1", settings.identity, settings.identity_days

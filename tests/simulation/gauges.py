@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.cloudwatch import NOTES_FAILED
 from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT
-from tallyroll.cdk.alarm_rules import DEAD_LETTERS, EVENTS, MetricNamespace, Watched
+from tallyroll.cdk.alarm_rules import DEAD_LETTERS, EVENTS
+from tallyroll.cdk.alarm_values import MetricNamespace, Watched
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System

@@ -15,7 +15,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tallyroll import limits
-from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
+from tallyroll.cdk.alarm_rules import rules_for
+from tallyroll.cdk.alarm_values import AlarmRule
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name
 from tallyroll.reasons import Reason

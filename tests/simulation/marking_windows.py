@@ -74,8 +74,8 @@ class _Catalog:
             self._hit("rolled-period-reopened")
         return new
 
-    def put_spec(self, put: Perform, spec: Any) -> Any:
-        stands = put(spec)
+    def put_spec(self, put: Perform, spec: Any, wishes: int | None = None) -> Any:
+        stands = put(spec, wishes)
         if stands != spec:
             self._hit("spec-stands")
         if stands.hot:

@@ -222,7 +222,7 @@ def stripes_by_the_writers_own_settings(patch: Patch) -> None:
 
 
 def spec_replaced_by_a_later_deployment(patch: Patch) -> None:
-    def put_spec(self: Any, spec: Spec) -> Spec:
+    def put_spec(self: Any, spec: Spec, wishes: int | None = None) -> Spec:
         self._specs[spec.window] = spec
         return spec
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from tallyroll.adapters.dynamodb.items import TALLY, Item
 from tallyroll.adapters.memory.tables import Items, PrimaryKey
 from tallyroll.model.periods import PeriodState
-from tallyroll.ports.store import TableFacts
+from tallyroll.ports.table_listing import TableFacts
 from tests.simulation.holdings import WeighedItems, put_back
 from tests.simulation.world import World
 

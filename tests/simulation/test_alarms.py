@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tallyroll.cdk.alarm_rules import FIVE_MINUTES, AlarmRule, MetricNamespace, Watched, rules_for
+from tallyroll.cdk.alarm_rules import FIVE_MINUTES, rules_for
+from tallyroll.cdk.alarm_values import AlarmRule, MetricNamespace, Watched
 from tallyroll.settings import Settings
 from tests.simulation.alarms import Raised, is_on, number_of, raised
 from tests.simulation.gauges import MINUTE_MS, Gauges

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tallyroll.cdk.alarm_rules import MetricNamespace
+from tallyroll.cdk.alarm_values import MetricNamespace
 from tests.simulation import sandboxes
 from tests.simulation.liveness import PARTS, forever
 from tests.simulation.pipeline import System, simulate

@@ -28,15 +28,8 @@ from tallyroll.model.totals import Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.ports.rate import Turn
-from tallyroll.ports.store import (
-    LIMIT_OF_IDENTITIES,
-    Answer,
-    Element,
-    Outcome,
-    TableFacts,
-    TableStatus,
-    Verdict,
-)
+from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
@@ -248,8 +241,8 @@ class SimCatalog(MemoryCatalog):
             self._system.oracle.on_rolled_up(changed, windows, self._system.totals.rolled())
         return changed
 
-    def put_spec(self, spec: Spec) -> Spec:
-        stands = super().put_spec(spec)
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        stands = super().put_spec(spec, wishes)
         self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
         self._system.oracle.on_spec(stands)
         return stands

@@ -36,7 +36,7 @@ WRITES = frozenset(
     {
         *("open_gate", "shut_gate", "make_table", "tag_table", "drop_table"),
         *("recover_table", "reduce_capacity", "put", "roll"),
-        *("append_mapping", "settle_mappings"),
+        *("append_mapping", "settle_mappings", "put_wishes"),
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
         *("note_straggler", "note_hot", "mark", "note_received", "clear_received", "beat"),
         "take_turn",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ EVERY = Settings(
     window_seconds=60,
     suffix="product",
     shards=200,
+    stripes_rule="shards",
     hot_shards={"candidate=1": 400, "b": 2},
     shards_max=300,
     stripes_min=8,
@@ -88,6 +89,16 @@ def test_defaults_need_no_variables() -> None:
     assert Settings.from_env({"TALLYROLL_SHARDS": "", "PATH": "/bin"}) == Settings()
 
 
+def test_the_number_of_shards_follows_store_and_rule_unless_it_is_given() -> None:
+    unset = [Settings(), Settings(stripes_rule="shards"), Settings(store="keyspaces")]
+    assert [each.shards for each in unset] == [256, 16, 16]
+    assert [each.own_stripes for each in unset] == [True, False, False]
+    for settings in (*unset, *(replace(each, shards=256) for each in unset)):
+        assert Settings.from_env(settings.to_env()) == settings
+    given = Options(store="keyspaces", shards=256).settings()
+    assert (given.shards, Options(store="keyspaces").settings().shards) == (256, 16)
+
+
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("False", False)])
 def test_switches(text: str, value: bool) -> None:
     assert Settings.from_env({"TALLYROLL_REQUIRE_TS": text}).require_ts is value
@@ -113,6 +124,7 @@ BAD = [
     ("WINDOW_SECONDS", "61"),
     ("WINDOW_SECONDS", "1h"),
     ("SUFFIX", "random"),
+    ("STRIPES_RULE", "none"),
     ("SHARDS", "0"),
     ("SHARDS", "10001"),
     ("SHARDS", "16.0"),

@@ -16,7 +16,8 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import KEYSPACES, store_of
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import ItemCodec, Metering, Outcome, Store, TableFacts, Verdict
+from tallyroll.ports.store import ItemCodec, Metering, Outcome, Store, Verdict
+from tallyroll.ports.table_listing import TableFacts
 
 FAILURE_KEPT_MS = 2_000
 
@@ -103,6 +104,9 @@ class RoutedStore:
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)
 
+    def widen(self, spec: Spec, key: str) -> None:
+        self._of(spec.table).widen(spec, key)
+
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         return self._of(spec.table).stripes(spec, number, after, limit)
 
@@ -132,6 +136,9 @@ class RoutedStore:
 
     def reduce_capacity(self, table: str) -> None:
         self._of(table).reduce_capacity(table)
+
+    def warm_table(self, table: str, units: int) -> None:
+        self._of(table).warm_table(table, units)
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         return self._of(table).tags(table)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.recount import Recount
@@ -19,6 +19,7 @@ from tallyroll.model.items import StoredItem
 from tallyroll.ports.store import ItemCodec
 
 ROWS_HELD = 50_000  # in memory, some 30 MB
+_SETS = ("SS", "NS", "BS")
 IN_TABLE = inf  # sorts after all numbers of archived items
 
 
@@ -57,10 +58,17 @@ class _Row(NamedTuple):
     @classmethod
     def of(cls, item: StoredItem, number: float, place: str = "") -> Self:
         digests = {
-            name: blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+            name: blake2b(_text(value).encode(), digest_size=8).hexdigest()
             for name, value in item.attributes.items()
         }
         return cls(item.pk, item.sk, number, place, json.dumps(digests))
+
+
+def _text(value: Any) -> str:
+    """The text of an attribute's value; a set has no order."""
+    if isinstance(value, Mapping) and (kind := next(iter(value), "")) in _SETS:
+        value = {kind: sorted(value[kind])}
+    return json.dumps(value, sort_keys=True)
 
 
 def differences(

@@ -18,18 +18,19 @@ missing data", and "Using math expressions with CloudWatch metrics", at FILL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE, Limit
+from tallyroll.cdk.alarm_values import MINUTE, AlarmRule, MetricNamespace, Watched
 from tallyroll.lifecycle import health
 from tallyroll.limits import IN_FLIGHT_MAX, VISIBILITY_MS
 from tallyroll.resources import DEAD_LETTERS_RETENTION_SECONDS
 from tallyroll.settings import Settings
 from tallyroll.settings.options.rules import WRITER_TIMEOUT_SECONDS
 
-MINUTE, FIVE_MINUTES, QUARTER, HOUR = 60, 300, 900, 3_600
+FIVE_MINUTES, QUARTER, HOUR = 300, 900, 3_600
 FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
 ALARMS: Mapping[str, str] = MappingProxyType(
     {
@@ -56,6 +57,8 @@ ALARMS: Mapping[str, str] = MappingProxyType(
         "proof-mismatch": "an archive or a total does not agree with its window",
         "steps-failing": "steps of roller, cleanup or dropper fail, again and again",
         "store-throttles": "DynamoDB throttles writes for most of a quarter of an hour",
+        "key-throttles": "DynamoDB throttles writes of hot keys for most of a quarter of an hour",
+        "table-throttles": "DynamoDB throttles writes at a limit of the whole table",
         "rate-outrun": "more messages arrive than the write rate lets through",
         "function-throttles": "Lambda throttles functions of the pipeline",
         "reads-failing": "one read in twenty, or more, is answered with an error of ours",
@@ -68,63 +71,7 @@ ALARMS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class MetricNamespace(StrEnum):
-    """The namespace of a metric: who publishes it."""
-
-    PIPELINE = "Tallyroll"  # our functions; dimensions: the pipeline and the function
-    QUEUE = "AWS/SQS"  # dimension: the queue
-    FUNCTION = "AWS/Lambda"  # dimension: the function
-    API = "AWS/ApiGateway"  # dimension: the API
-    USAGE = "AWS/Usage"  # dimensions: what DynamoDB counts of the account and Region
-
-
 EVENTS, DEAD_LETTERS, API, TABLES = "events", "dead-letters", "api", "TableCount"
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """One metric as an alarm reads it: a statistic per `period` (seconds). `of` is its function,
-    queue or API, or what is counted of the account.
-    """
-
-    source: MetricNamespace
-    of: str
-    name: str
-    statistic: str = "Sum"
-    period: int = MINUTE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmRule:
-    """An alarm fires when its number is over `above` in `times` periods in a row or, if `within` is
-    set, in `times` of the last `within` periods.
-
-    The number is the only metric, or an `expression` of the `metrics`. A period without data is
-    over if `silence_is_bad`, else below.
-    """
-
-    metrics: Mapping[str, Watched]
-    expression: str = ""
-    label: str = ""
-    above: float = 0
-    times: int = 1
-    within: int = 0
-    silence_is_bad: bool = False
-
-    def __post_init__(self) -> None:
-        if self.within and (self.within < self.times or self.silence_is_bad):
-            raise ValueError(f"{self}: `within` is at least `times`, and silence is then good")
-
-    @property
-    def evaluated(self) -> int:
-        """The number of periods that are evaluated."""
-        return max(self.times, self.within)
-
-    @property
-    def period(self) -> int:
-        """The length of a period in seconds, the same for all metrics."""
-        [period] = {metric.period for metric in self.metrics.values()}
-        return period
 
 
 def rules_for(settings: Settings, retention_seconds: int) -> dict[str, AlarmRule]:
@@ -252,6 +199,8 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
         ),
         "events-await-window": _single(_ours("writer", "AwaitingWindow"), times=5, within=7),
         "store-throttles": _single(_ours("writer", "Throttles"), times=12, within=15),
+        "key-throttles": _throttles(OF_KEY),
+        "table-throttles": _throttles(OF_TABLE),
         "rate-outrun": _outrun(),
         "writer-slow": _single(
             Watched(MetricNamespace.FUNCTION, "writer", "Duration", "p99", FIVE_MINUTES),
@@ -260,6 +209,11 @@ def _writing_rules(retention_seconds: int) -> Mapping[str, AlarmRule]:
             within=4,
         ),
     }
+
+
+def _throttles(limits: Iterable[Limit]) -> AlarmRule:
+    parts = (_ours("writer", f"Throttles-{limit}") for limit in limits)
+    return _sum(parts, "throttles", times=12, within=15)
 
 
 def _read_rules() -> Mapping[str, AlarmRule]:

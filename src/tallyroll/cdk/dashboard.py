@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from tallyroll.adapters.dynamodb.throughput import Limit
+from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE, Limit
 from tallyroll.cdk.alarm_rules import TABLES
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
@@ -65,7 +65,13 @@ def make_dashboard(
                 *_keeping_up(options, metrics, queues),
                 *([_graph("Private API", of_api)] if of_api else []),
             ],
-            [_heading("What is hot?", "throttles ask for shards, conflicts for gates and stripes")],
+            [
+                _heading(
+                    "What is hot?",
+                    "throttles of keys ask for shards, of the table for warm throughput; conflicts"
+                    " for gates and stripes",
+                )
+            ],
             _hot(options, metrics),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
             _cost(metrics, functions),
@@ -158,10 +164,20 @@ def _hot(options: Options, metrics: PipelineMetrics) -> Widgets:
     ]
     return [
         _graph("Hot keys of the current window", shards),
-        _graph("Throttled, by limit", metrics.by("Throttles", limits)),
+        _graph(
+            "Throttled, by limit",
+            [metrics.of("writer", f"Throttles-{each}", label=_bounded(each)) for each in limits],
+        ),
         _graph("In conflict", metrics.writer("Conflicts")),
         _graph("Share of requests that were refused", [share]),
     ]
+
+
+def _bounded(limit: Limit) -> str:
+    """A limit with what it bounds, as far as that is known."""
+    if limit in OF_KEY:
+        return f"{limit} (key)"
+    return f"{limit} (table)" if limit in OF_TABLE else limit
 
 
 def _cost(metrics: PipelineMetrics, functions: Sequence[PipelineFunction]) -> Widgets:

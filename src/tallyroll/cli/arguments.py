@@ -195,17 +195,18 @@ def up_to(most: int) -> Parameter:
     return Parameter(metavar="N", converter=read_by(read))
 
 
-def _instant(text: str) -> Parameter:
+def instant(text: str) -> Parameter:
+    """A time, in ms, with this help."""
     return Parameter(metavar="T", converter=read_by(_time), help=text, allow_leading_hyphen=True)
 
 
 NUMBER = up_to(999_999_999)
 DURATION = Parameter(metavar="TIME", converter=read_by(duration))
-HAPPENED = _instant(f"when it happened: {_TIMES}")
-SINCE = _instant(f"from this bound of a window on: {_TIMES}{_SNAPPED}")
-UNTIL = _instant("up to this bound of a window")
-STARTS_SINCE = _instant(f"windows that start from then on: {_TIMES}")
-STARTS_UNTIL = _instant("windows that start before then")
+HAPPENED = instant(f"when it happened: {_TIMES}")
+SINCE = instant(f"from this bound of a window on: {_TIMES}{_SNAPPED}")
+UNTIL = instant("up to this bound of a window")
+STARTS_SINCE = instant(f"windows that start from then on: {_TIMES}")
+STARTS_UNTIL = instant("windows that start before then")
 WINDOW = Parameter(
     metavar="W", help="the window's id (tallyroll windows list), current or previous"
 )

@@ -29,7 +29,7 @@ FIRST_LINE_S, NEXT_LINE_S = 2.0, 10.0  # of progress where there is no terminal
 BAR, BLOCKS = 24, "▁▂▃▄▅▆▇█"  # the longest bar; the heights of a sparkline
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _RETRACTED = ("retracted", "retracted sum")
-RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "count", "value", "dollars")
+RIGHT = ("events", "sum", *_RETRACTED, "keys", "shards", "stripes", "count", "value", "dollars")
 
 Cell = str | int | None
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tallyroll.cli.arguments import Run
+from tallyroll.cli.reads.watching import STATUS_MS, Watch
 from tallyroll.cli.screen import known, number_of, printable
-from tallyroll.cli.watching import STATUS_MS, Watch
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
 from tallyroll.operations.status import PipelineStatus, status_of

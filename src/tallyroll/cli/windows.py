@@ -1,4 +1,4 @@
-"""`tallyroll windows`: the windows listed, and past ones opened. Each gives its exit status."""
+"""`tallyroll windows`: list them, open past ones, warm tables. Each gives its exit status."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
+from tallyroll.cli.heat.warming import warm_window
 from tallyroll.cli.screen import Cell, Screen, known, short_time, size_text, some
 from tallyroll.errors import StoreError
 from tallyroll.lifecycle.overdue import late, next_missing
@@ -50,11 +51,12 @@ _LENGTHS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 app = App(
     name="windows",
-    help="""See the pipeline's windows, or open past ones to load history.
+    help="""See the pipeline's windows, open past ones to load history, or warm tables.
 
 For example:
   tallyroll windows list""",
 )
+app.command(warm_window, name="warm")
 
 
 @dataclass(frozen=True, slots=True)

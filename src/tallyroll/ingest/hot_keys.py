@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tallyroll.errors import StoreError
+from tallyroll.limits import SHARDS_FEW
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.windows import WindowId
@@ -81,9 +82,10 @@ class HotKeyDetector:
 def note_chance(spec: Spec, key: str, cost: float, shard_cost_max: int) -> float:
     """The probability with which a writer that wrote records of a key at this cost notes the key.
 
-    A key that loads all its shards with `shard_cost_max` a second is noted 16 times per sixtieth of
-    a window on average, by all writers together. A key with little load is rarely noted; its note
-    costs only a read when a later window is prepared.
+    A key that loads all its shards, or 16 if it has no N of its own, with `shard_cost_max` a second
+    is noted 16 times per sixtieth of a window on average, by all writers together. A key with
+    little load is rarely noted; its note costs only a read when a later window is prepared.
     """
-    full = shard_cost_max * spec.shards_of(key) * sixtieth_seconds(spec)
+    shards = spec.hot.get(key, min(spec.shards, SHARDS_FEW))
+    full = shard_cost_max * shards * sixtieth_seconds(spec)
     return min(1.0, NOTES_EXPECTED * cost / full)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 
+from tallyroll.errors import StoreError
 from tallyroll.ingest.cost import WriteCost, commit_cost
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.model.ids import Identity
@@ -319,6 +321,7 @@ def _lineage(
         else:
             outcome = store.commit(current.spec, current.puts, current.increments)
             _measure(done, current, outcome, metering)
+            _widen(store, current, outcome)
             step = after(current, outcome, effects.now(), deadline, effects.chance)
         due.extend(step.commits)
         for record, fate in step.settled:
@@ -338,6 +341,16 @@ def _measure(done: CommitRun, commit: Commit, outcome: Outcome, metering: Meteri
     for key, limit in _throttled(commit, outcome):
         if limit != LIMIT_OF_IDENTITIES:
             done.throttled_keys[commit.spec.window, key] = None
+
+
+def _widen(store: Store, commit: Commit, outcome: Outcome) -> None:
+    """Give stripes to the tallies on which commits met; one meeting may be chance."""
+    spec, pairs = commit.spec, zip(commit.increments, outcome.increments, strict=False)
+    for increment, element in pairs if commit.attempt else ():
+        key, met = increment.key, element.answer is Answer.CONTENDED
+        if met and spec.stripes_most(key) > spec.stripes_of(key):
+            with suppress(StoreError):
+                store.widen(spec, key)
 
 
 def _contended(outcome: Outcome) -> bool:

@@ -15,7 +15,8 @@ from tallyroll.lifecycle.state_machine import WindowFacts
 from tallyroll.model.states import Window
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.store import Store, TableStatus
+from tallyroll.ports.store import Store
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.resources import TAG_PROVEN
 from tallyroll.settings import Settings
 

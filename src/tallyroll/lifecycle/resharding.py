@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
@@ -24,16 +25,32 @@ from tallyroll.settings import Settings
 _log = logging.getLogger(__name__)
 
 
+class Why(StrEnum):
+    """Why a key has its own N; see `why_hot`."""
+
+    WISH = "wish"
+    OPTION = "option"
+    RATE = "rate"
+
+
 def hot_shards(
-    window: Window, calendar: Calendar, catalog: Catalog, store: Store, settings: Settings, now: int
+    window: Window,
+    calendar: Calendar,
+    catalog: Catalog,
+    store: Store,
+    settings: Settings,
+    now: int,
+    wished: Mapping[str, int],
 ) -> dict[str, int]:
-    """The keys that get their own N in a window, by the tallies of the current window and the one
-    before it, since the current one may have just begun.
+    """The keys that get their own N in a window, by the operators' wishes for it, the options, and
+    the tallies of the current window and the one before it, since the current one may have just
+    begun.
 
     If the tallies cannot be read, keys keep their N, so that the window is not delayed.
     """
+    least = asked_shards(wished, settings.hot_shards, settings.shards)
     if not settings.adapts:
-        return dict(settings.hot_shards)
+        return least
     current = calendar.grid.at(now)
     past = calendar.grid.at(max(0, current.start - 1))
     latest = calendar.grid.at(max(0, window.start - 1))
@@ -46,8 +63,32 @@ def hot_shards(
         loads = _loads(measured, catalog, store)
     except StoreError as error:
         _log.warning("window %s: keys keep their shards: %s", window.id, error)
-        return {**before, **settings.hot_shards}
-    return next_shards(loads, before, settings.hot_shards, settings.shards, settings.shards_max)
+        return {**before, **{key: max(n, before.get(key, 0)) for key, n in least.items()}}
+    return next_shards(loads, before, least, settings.shards, settings.shards_max, wished)
+
+
+def asked_shards(
+    wished: Mapping[str, int], configured: Mapping[str, int], least: int
+) -> dict[str, int]:
+    """The minimum N of the keys that an operator wished shards for or that the option `hot_shards`
+    names: the larger of both. A wish takes effect from more than `least` on, the N of other keys.
+    """
+    larger = {key: max(n, configured.get(key, least)) for key, n in wished.items()}
+    return {**configured, **larger}
+
+
+def why_hot(
+    hot: Mapping[str, int], wished: Mapping[str, int], configured: Mapping[str, int]
+) -> dict[str, Why]:
+    """Why each of these keys has its N: the first that asks for as much of wish, option, rate."""
+    return {
+        key: Why.WISH
+        if wished.get(key, 0) >= shards
+        else Why.OPTION
+        if configured.get(key, 0) >= shards
+        else Why.RATE
+        for key, shards in hot.items()
+    }
 
 
 def next_shards(
@@ -56,13 +97,15 @@ def next_shards(
     configured: Mapping[str, int],
     least: int,
     most: int,
+    wished: Collection[str] = (),
 ) -> dict[str, int]:
-    """N of the keys that get another N than `least`: at most 200 keys, the hottest first.
+    """N of the keys that get another N than `least`: at most 200 keys, those `wished` first, then
+    those `configured`, and the hottest first.
 
     `loads` are the numbers of shards that the keys fill at their peaks, `before` their N now (by
-    default `least`), and `configured` the minimum N in the settings. N grows at once. It halves
-    when a key needs less than half of it, so that one quiet window does not undo what the next
-    needs.
+    default `least`), and `configured` the minimum N that was asked for, which `most` does not
+    bound. N grows at once. It halves when a key needs less than half of it, so that one quiet
+    window does not undo what the next needs.
     """
     keys = dict.fromkeys([*configured, *before, *loads])
     chosen = {
@@ -73,7 +116,12 @@ def next_shards(
         for key in keys
     }
     hot = ((key, shards) for key, shards in chosen.items() if shards != least or key in configured)
-    return _fitting(sorted(hot, key=lambda pair: (pair[0] not in configured, -pair[1], pair[0])))
+
+    def urgency(pair: tuple[str, int]) -> tuple[bool, bool, int, str]:
+        key, shards = pair
+        return key not in wished, key not in configured, -shards, key
+
+    return _fitting(sorted(hot, key=urgency))
 
 
 def peak_cost(tally: Tally, spec: Spec) -> float:

@@ -11,12 +11,12 @@ from typing import Any
 
 from tallyroll.errors import StateConflict, StoreError, UsageError
 from tallyroll.lifecycle.draining import Draining
+from tallyroll.lifecycle.freezing import forget_ended, put_spec
 from tallyroll.lifecycle.overdue import stuck_ms
-from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.lifecycle.rollups import RollUps
-from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
+from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out, turn
 from tallyroll.lifecycle.sealing import Sealing, seal
-from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, freeze, to_make
+from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, to_make
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.lengths import length_of, text_of_length
@@ -101,6 +101,9 @@ class Roller:
         rolled.next_missing = not any(
             window.id == current and window.status is Status.OPEN for window in lived
         )
+        if rolled.steps[Step.OPEN] and not rolled.next_missing:  # else one may not be made yet
+            with turn(lambda: "wishes that ended", rolled):
+                forget_ended(self.catalog, lived, self.effects.now())
         self._tell_shards(current, rolled)
         return rolled
 
@@ -233,8 +236,7 @@ class Roller:
     def _open(self, window: Window, calendar: Calendar) -> Window:
         """Freeze the spec, open the gates, and then advance the state."""
         now = self.effects.now()
-        hot = hot_shards(window, calendar, self.catalog, self.store, self.settings, now)
-        spec = self.catalog.put_spec(freeze(window, self.settings, hot, calendar.genesis))
+        spec = put_spec(window, calendar, self.catalog, self.store, self.settings, now)
         self.store.open_gates(spec)
         return self._advance(
             window,

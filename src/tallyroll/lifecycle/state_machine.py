@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.sharding import IDENTITIES_RULE
-from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.specs import (
+    IDENTITIES_RULE,
+    STRIPES_RULE,
+    IdentityScope,
+    Spec,
+    suffix_name,
+)
 from tallyroll.model.states import Calendar, Moment, Status, Window
-from tallyroll.model.windows import Span, WindowId
-from tallyroll.ports.store import TableStatus
+from tallyroll.model.windows import DYNAMODB, Span, WindowId, store_of
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 
 LEASE_DOUBLINGS_MAX = 7  # an export that always fails is in the end retried every 34 hours
@@ -202,6 +207,8 @@ def freeze(
     `genesis` is the pipeline's first window.
     """
     remembers = settings.remembers_ids
+    own = settings.own_stripes and store_of(window.table) == DYNAMODB
+    rules = [STRIPES_RULE] * own + [IDENTITIES_RULE] * remembers
     return Spec(
         window=window.id,
         table=window.table,
@@ -211,7 +218,7 @@ def freeze(
         stripes_min=settings.stripes_min,
         buckets=settings.buckets,
         gates=settings.gates,
-        suffix=f"{settings.suffix}+{IDENTITIES_RULE}" if remembers else settings.suffix,
+        suffix=suffix_name(settings.suffix, rules),
         accept_from=window.accept_from or 0,
         accept_until=window.accept_until or window.end + settings.accept_for_ms,
         skew=settings.skew_ms,

@@ -287,6 +287,15 @@ def _shown_at(ts: int, message: Message, spec: Spec, home: Span | None) -> int:
     return min(max(message.sent, spec.start), spec.end - 1)
 
 
+def blocks_of(spec: Spec, records: Iterable[Record]) -> dict[str, set[int]]:
+    """The blocks of the shards of each key's records; none, if the window's tallies name none."""
+    blocks: dict[str, set[int]] = {}
+    if spec.own_stripes:
+        for record in records:
+            blocks.setdefault(record.key, set()).add(spec.block(record.key, record.shard))
+    return blocks
+
+
 def increments_of(records: Iterable[Record]) -> tuple[Increment, ...]:
     """The increments of these records, one per key, in the order of the keys' first records."""
     by_key: dict[str, list[Record]] = {}

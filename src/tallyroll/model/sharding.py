@@ -13,8 +13,6 @@ from hashlib import blake2b
 from math import prod
 from typing import Protocol
 
-from tallyroll.errors import UsageError
-
 
 class Chance(Protocol):
     """The part of `random.Random` that the core uses."""
@@ -56,25 +54,3 @@ def random_suffix(count: int, chance: Chance) -> int:
 
 
 STRATEGIES: dict[str, Callable[[str, int], int]] = {"calculated": calculated, "product": product}
-
-IDENTITIES_RULE = "id1"
-"""In the name of a suffix: ids are also put into the table of identities. Releases that do not know
-the name place nothing, so their writers hand such a window's messages back.
-"""
-
-_BY_NAME = {
-    name: place
-    for strategy_name, place in STRATEGIES.items()
-    for name in (strategy_name, f"{strategy_name}+{IDENTITIES_RULE}")
-}
-
-
-def strategy(name: str) -> Callable[[str, int], int]:
-    """The record suffix strategy of that name, which may list rules too. Raises UsageError for any
-    other name, also for `random`, with which a redelivery would land on another shard.
-    """
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        known = ", ".join(STRATEGIES)
-        raise UsageError(f"suffix strategy {name!r}: records take one of {known}") from None

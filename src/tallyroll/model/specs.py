@@ -6,13 +6,48 @@ uses the spec, never the settings, so a deployment with other settings affects l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import combinations
 
-from tallyroll.limits import SERIES_SLOTS
-from tallyroll.model.sharding import stable_hash, strategy
+from tallyroll.errors import UsageError
+from tallyroll.limits import BLOCKS_MAX, SERIES_SLOTS
+from tallyroll.model.sharding import STRATEGIES, stable_hash
 from tallyroll.model.windows import Span, WindowId
+
+STRIPES_RULE = "s1"
+"""In the name of a suffix: tallies have a width of their own, whatever the number of shards, and
+say which shards they cover. Releases that do not know the name of a suffix place nothing, so their
+writers hand such a window's messages back.
+"""
+IDENTITIES_RULE = "id1"
+"""In the name of a suffix: ids are also put into the table of identities."""
+RULES = (STRIPES_RULE, IDENTITIES_RULE)
+
+
+def suffix_name(strategy_name: str, rules: Collection[str]) -> str:
+    """The name of a suffix: its strategy, and its rules in their order."""
+    return "+".join([strategy_name, *(rule for rule in RULES if rule in rules)])
+
+
+_BY_NAME = {
+    suffix_name(strategy_name, rules): place
+    for strategy_name, place in STRATEGIES.items()
+    for number in range(len(RULES) + 1)
+    for rules in combinations(RULES, number)
+}
+
+
+def strategy(name: str) -> Callable[[str, int], int]:
+    """The record suffix strategy of that name, which may list rules too. Raises UsageError for any
+    other name, also for `random`, with which a redelivery would land on another shard.
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        known = ", ".join(STRATEGIES)
+        raise UsageError(f"suffix strategy {name!r}: records take one of {known}") from None
 
 
 class IdentityScope(StrEnum):
@@ -27,6 +62,7 @@ class IdentityScope(StrEnum):
 class Spec:
     """The frozen facts of one window; times in ms since the epoch.
 
+    `hot` has the keys with their own N, and `why` says for what reason each of them has it.
     `identity_days` is how long an id stays taken at least, and `genesis` the pipeline's first
     window; both are 0 where the scope of ids is the window.
     """
@@ -48,6 +84,7 @@ class Spec:
     identity: IdentityScope = IdentityScope.WINDOW
     identity_days: int = 0
     genesis: int = 0
+    why: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def span(self) -> Span:
@@ -66,9 +103,33 @@ class Spec:
         """The shard, 1..N, of chunk `number` of a record: those after the record's own, in turn."""
         return (self.shard(key, record_id) + number) % self.shards_of(key) + 1
 
+    @property
+    def own_stripes(self) -> bool:
+        """Whether tallies have a width of their own, and say which shards they cover."""
+        return STRIPES_RULE in self.suffix.split("+")
+
     def stripes_of(self, key: str) -> int:
-        """How many stripes the key's tally has: as many as shards, at least `stripes_min`."""
+        """S, the stripes with which the key's tally begins: `stripes_min`, or the N of a key that
+        has its own, if that is more. By the rule of earlier releases it is N of every key.
+        """
+        if self.own_stripes:
+            return max(self.hot.get(key, 0), self.stripes_min)
+        return self.stripes_most(key)
+
+    def stripes_most(self, key: str) -> int:
+        """The most stripes that the key's tally may ever have: releases that do not know S read so
+        many.
+        """
         return max(self.shards_of(key), self.stripes_min)
+
+    def block(self, key: str, shard: int) -> int:
+        """The block, 0..63, of a shard, 1..N: a tally names blocks, as few as N."""
+        shards = self.shards_of(key)
+        return (shard - 1) * min(BLOCKS_MAX, shards) // shards
+
+    def shards_in(self, key: str, blocks: Collection[int]) -> list[int]:
+        """The shards, ascending, of these blocks."""
+        return [n for n in range(1, self.shards_of(key) + 1) if self.block(key, n) in blocks]
 
     def bucket(self, key: str, stripe: int) -> int:
         """The bucket, 1..buckets, under which a stripe of a key's tally is listed."""

@@ -1,4 +1,4 @@
-"""The catalog's values besides specs: the calendar, the states of windows, the live pointer.
+"""The catalog's values besides specs: calendar, states of windows, live pointer, wishes.
 
 Times are ms since the epoch, amounts are millionths.
 """
@@ -127,6 +127,40 @@ class Window:
     def accepts_until(self) -> int:
         """Until when (ms) it accepts messages that are sent."""
         return self.accept_until or self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An operator's wish for a key: at least N = `shards` in every window that ends after `since`
+    and starts before `until` (ms; None: for ever). `at` (ms) is when it was made.
+    """
+
+    shards: int
+    since: int
+    until: int | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The wishes by key, one for each. `version` counts their changes; 0: there never was one."""
+
+    of: Mapping[str, Wish] = field(default_factory=dict)
+    version: int = 0
+
+    def during(self, start: int, end: int) -> dict[str, int]:
+        """The N that is wished of each key in a window from `start` to `end` (ms)."""
+        return {
+            key: wish.shards
+            for key, wish in self.of.items()
+            if wish.since < end and (wish.until is None or start < wish.until)
+        }
+
+    def without_ended(self, now: int) -> dict[str, Wish]:
+        """The wishes whose last window starts after `now` (ms), or has no end."""
+        return {
+            key: wish for key, wish in self.of.items() if wish.until is None or now < wish.until
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,9 @@ class Tally:
     """The counts of a key, or of one of its stripes: `n` events, `amount` their sum in millionths.
 
     `cost` is what it cost to store the records. `reading` is set if they were read one by one.
-    `retracted` (events, amount) is in neither `n` nor `amount`.
+    `retracted` (events, amount) is in neither `n` nor `amount`. `blocks` are those of the shards on
+    which `covered` events were stored; a release that does not know them stores without both.
+    `raised` is the number of the key's stripes, if it was raised: the first stripe says it.
     """
 
     key: str
@@ -36,6 +38,9 @@ class Tally:
     cost: int = 0
     reading: ReadCost | None = field(default=None, compare=False)
     retracted: tuple[int, int] = (0, 0)
+    blocks: frozenset[int] = field(default=frozenset(), compare=False)
+    covered: int = field(default=0, compare=False)
+    raised: int = field(default=0, compare=False)
 
     @property
     def stored(self) -> int:
@@ -87,6 +92,9 @@ def gathered(key: str, stripes: Sequence[Tally]) -> Tally:
         series=added(stripe.series for stripe in stripes),
         cost=sum(stripe.cost for stripe in stripes),
         retracted=retracted_of(stripe.retracted for stripe in stripes),
+        blocks=frozenset().union(*(stripe.blocks for stripe in stripes)),
+        covered=sum(stripe.covered for stripe in stripes),
+        raised=max((stripe.raised for stripe in stripes), default=0),
     )
 
 

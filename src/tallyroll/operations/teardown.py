@@ -25,8 +25,8 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import listed_tallies
 from tallyroll.ports.queue import Backlogged
-from tallyroll.ports.store import Store, TableStatus
-from tallyroll.ports.table_listing import TableListing
+from tallyroll.ports.store import Store
+from tallyroll.ports.table_listing import TableListing, TableStatus
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
 

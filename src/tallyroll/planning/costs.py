@@ -42,7 +42,7 @@ FUNCTION_GB = 1_769 / 1024  # what the constructs give functions: one whole proc
 FUNCTION_MS_IDLE = 300  # assumed: an idle run of roller, cleanup or dropper
 RUNS_A_MONTH = HOURS_A_MONTH * 60 + 2 * HOURS_A_MONTH * 12  # of roller, cleanup and dropper
 RUN_READS = 20  # read units of one of them
-METRICS_WATCHED = 53  # by alarms, which are charged by metric; a test counts them
+METRICS_WATCHED = 57  # by alarms, which are charged by metric; a test counts them
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
 WRITES = "writes of events"
@@ -269,8 +269,8 @@ def _reading(plan: Plan) -> list[CostLine]:
     settings, found = plan.settings, plan.reading
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / settings.lasting.mean
-    stripes = max(plan.stripes, plan.chosen_shards)
-    larger = f"the larger of {plan.stripes:,} stripes and {plan.chosen_shards:,} shards"
+    stripes = max([plan.stripes, *plan.hot_shards().values()])
+    larger = f"{plan.stripes:,} stripes, or the N of the hottest key that has its own"
     return [
         CostLine(
             COUNTS_READ,

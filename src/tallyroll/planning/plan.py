@@ -20,13 +20,18 @@ from tallyroll.planning.identities import IdentityLoad, identities_of
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
 from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
-from tallyroll.planning.shards import SHARD_SHARE_MAX, shards_at_start, sustained_shards
+from tallyroll.planning.shards import (
+    SHARD_SHARE_MAX,
+    partitions_at_start,
+    shards_at_start,
+    sustained_shards,
+)
 from tallyroll.planning.writers import batch_seconds
 from tallyroll.planning.writes import BatchWrites, batch_writes
 from tallyroll.settings import Settings
 
 WARM_HEADROOMS = (1.25, 1.5, 2.0, 3.0)  # of warm throughput over the peak, the least that does
-SHARDS_READ_MAX = 1_000  # a count reads as many stripes as shards: more N only if nothing else does
+SHARDS_LISTED_MAX = 1_200  # a list of a busy key asks every shard: more only if nothing else does
 WRITERS_HEADROOM = 1.25  # of writers over what the peak keeps busy
 BATCH_SIZE, BATCH_WINDOW_SECONDS = 1_000, 1
 WRITERS_MIN, WRITERS_DEFAULT, WRITERS_MAX = 2, 4, 1_000
@@ -107,6 +112,20 @@ class Plan:
             return {"tallyroll:window": self.settings.window}
         return {"tallyroll:window_seconds": self.settings.window_seconds}
 
+    def warm_units_of(self, shards: int) -> int | None:
+        """The least warm throughput, in whole partitions, with which N shards take the hottest
+        key's peak from the first second on; 0 if a new table does. None: no table does.
+        """
+        writes, rate = self.batch.per_event, self.load.hottest_per_second
+        found = partitions_at_start(
+            writes,
+            events_per_second=rate,
+            shards=shards,
+            other_units=self.table_units - rate * writes.each,
+        )
+        units = (found or 0) * PARTITION_WRITE_UNITS
+        return None if found is None else units if units > WARM_WRITE_UNITS_MIN else 0
+
     def context(self) -> dict[str, Any]:
         """The CDK context that deploys the plan."""
         context: dict[str, Any] = {
@@ -184,7 +203,7 @@ def _writers(load: PeakLoad, batch: BatchWrites, settings: Settings) -> Writers:
 
 def _warm(load: PeakLoad, batch: BatchWrites, units: float) -> tuple[int, int | None]:
     """The warm throughput, 0 for a new table's own, and the N with which the hottest key takes its
-    peak from the first second on. More partitions are taken until such an N is at most 1,000.
+    peak from the first second on. More partitions are taken until such an N is at most 1,200.
     """
     writes, rate = batch.per_event, load.hottest_per_second
 
@@ -199,13 +218,15 @@ def _warm(load: PeakLoad, batch: BatchWrites, units: float) -> tuple[int, int | 
 
     if units <= WARM_WRITE_UNITS_MIN and (shards := start(WARM_WRITE_UNITS_MIN)):
         return 0, shards
-    choices = []
+    choices: list[tuple[int, int]] = []
     for headroom in WARM_HEADROOMS:
+        if choices and headroom == WARM_HEADROOMS[-1]:
+            break  # thrice the peak costs more than lists of many shards
         warm = max(WARM_WRITE_UNITS_MIN, units * headroom)
         warm = ceil(warm / PARTITION_WRITE_UNITS) * PARTITION_WRITE_UNITS
         if warm <= WARM_UNITS_MAX and (shards := start(warm)):
             choices.append((warm if warm > WARM_WRITE_UNITS_MIN else 0, shards))
-            if shards <= SHARDS_READ_MAX:
+            if shards <= SHARDS_LISTED_MAX:
                 return choices[-1]
     if choices:
         return choices[0]

@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from math import ceil, exp, lgamma, log
 from typing import TypeVar
 
-from tallyroll.limits import PARTITION_WRITE_UNITS, SHARDS_MAX
+from tallyroll.limits import PARTITION_WRITE_UNITS, SHARDS_MAX, WARM_UNITS_MAX, WARM_WRITE_UNITS_MIN
 
 TAIL = 1e-9  # chances below are left out
 UNLUCKY = 0.05  # the share of placements that a plan leaves to the queue
 SHARD_SHARE_MAX = 0.9  # of a partition's write units that one shard takes in a plan
+PARTITIONS_MIN = WARM_WRITE_UNITS_MIN // PARTITION_WRITE_UNITS
+PARTITIONS_MAX = WARM_UNITS_MAX // PARTITION_WRITE_UNITS
 EXACT_STEPS_MAX, PLAN_STEPS_MAX = 60_000, 5_000
 
 V = TypeVar("V", int, float)
@@ -110,6 +112,32 @@ def shards_at_start(
             return shards
         shards = max(shards + 1, shards * 13 // 12)
     return SHARDS_MAX if enough(SHARDS_MAX) else None
+
+
+def partitions_at_start(
+    writes: KeyWrites, *, events_per_second: float, shards: int, other_units: float = 0.0
+) -> int | None:
+    """The fewest partitions, at least a new table's 4, with which a key with N shards takes so many
+    events a second from the first second on, in 95 % of the placements. None: no table has enough.
+
+    Other keys take `other_units` write units a second, spread evenly.
+    """
+
+    def enough(partitions: int) -> bool:
+        free = 1 - other_units / partitions / PARTITION_WRITE_UNITS
+        most = unlucky_most(shards, partitions)
+        rate = key_rate(writes, shards=shards, partitions=partitions, most=most)
+        return rate * free >= events_per_second
+
+    least, most = PARTITIONS_MIN - 1, PARTITIONS_MIN
+    while not enough(most):
+        if most >= PARTITIONS_MAX:
+            return None
+        least, most = most, min(PARTITIONS_MAX, 2 * most)
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if enough(middle) else (middle, most)
+    return most
 
 
 def unlucky_most(shards: int, partitions: int) -> int:

@@ -18,7 +18,7 @@ from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState
 from tallyroll.model.retractions import Authorization, RetractionTarget
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Window
+from tallyroll.model.states import Calendar, LivePointer, Window, Wish, Wishes
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.writer_notes import WriterNotes
 
@@ -65,6 +65,23 @@ class Authorizations(Protocol):
         """Put an authorization, or replace that of its target."""
 
 
+class WishBook(Protocol):
+    """Operators' wishes for the shards of keys.
+
+    Who wishes puts the wishes first, and then reads which specs are frozen. The roller reads the
+    wishes first, and then puts a spec, if their version is unchanged. So a spec that is put after a
+    wish has it, and one that was put before is seen by who wished.
+    """
+
+    def wishes(self) -> Wishes:
+        """The wishes; of version 0 if there never was one."""
+
+    def put_wishes(self, read: Wishes, wanted: Mapping[str, Wish]) -> Wishes:
+        """Replace the wishes `read`, and return them with their new version. Raises StateConflict
+        if another version is stored.
+        """
+
+
 class Periods(Protocol):
     """The states of days and months."""
 
@@ -93,9 +110,9 @@ class SharedRate(Protocol):
         """
 
 
-class Catalog(Ledger, Authorizations, Periods, WriterNotes, SharedRate, Protocol):
+class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate, Protocol):
     """The permanent table of windows, with periods, writers' notes, the redrive ledger, authorized
-    retractions, and the lines of the write rate.
+    retractions, wishes, and the lines of the write rate.
 
     All reads are strongly consistent.
     """
@@ -124,8 +141,12 @@ class Catalog(Ledger, Authorizations, Periods, WriterNotes, SharedRate, Protocol
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         """The specs that exist of these windows."""
 
-    def put_spec(self, spec: Spec) -> Spec:
-        """Put the spec if the window has none; return the stored one."""
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        """Put the spec if the window has none; return the stored one.
+
+        `wishes` is the version of the wishes that it takes: if the window has no spec and another
+        version is stored, nothing is put. Raises StateConflict then. None: it takes none.
+        """
 
     def window(self, window: WindowId) -> Window | None:
         """A window's state, or None."""

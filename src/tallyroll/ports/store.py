@@ -26,6 +26,7 @@ from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import WindowId
+from tallyroll.ports.table_listing import TableFacts
 
 LIMIT_UNKNOWN = "other"
 LIMIT_OF_IDENTITIES = "identities"
@@ -88,15 +89,6 @@ class Outcome:
     gate_contended: bool = False
 
 
-class TableStatus(StrEnum):
-    """The status of a window table, as its store reports it."""
-
-    CREATING = "creating"
-    ACTIVE = "active"
-    UPDATING = "updating"
-    DELETING = "deleting"
-
-
 @dataclass(frozen=True)
 class Metering(ABC):
     """What writes cost, in the store's own measure, and how much a commit or a shard may take.
@@ -136,14 +128,6 @@ class Metering(ABC):
     @abstractmethod
     def total_cost(self, cost: int, increments: int) -> int:
         """The cost of records together with that of these increments and of full commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """The state of a window table."""
-
-    status: TableStatus
-    protected: bool
 
 
 class ItemCodec(Protocol):
@@ -227,8 +211,13 @@ class Store(Protocol):
         ascending in code point order; "" precedes all. Raises Missing if there is no table.
         """
 
+    def widen(self, spec: Spec, key: str) -> None:
+        """Double the stripes of the key's tally as far as this store knows them, up to
+        `spec.stripes_most`, unless there are more or the first is empty. Never lowers them.
+        """
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        """The keys' tallies, summed over their stripes; zero for a key without events."""
+        """The keys' tallies, summed over all stripes there are; zero for a key without events."""
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         """The stripes of one bucket, 1..spec.buckets, whose places follow `after`, ascending, in
@@ -274,6 +263,12 @@ class Store(Protocol):
 
     def reduce_capacity(self, table: str) -> None:
         """Lower what is paid for a table whose window is sealed."""
+
+    def warm_table(self, table: str, units: int) -> None:
+        """Begin to prepare a table for so many write units a second, more than it takes at once
+        now. That is charged, and cannot be undone. Raises Throttled while the table changes, and
+        Refused for fewer, or in a store that prepares none.
+        """
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         """A table's tags; None if the store has no tags. Raises Missing."""

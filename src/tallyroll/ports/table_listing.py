@@ -1,12 +1,37 @@
-"""What operators' commands read about tables and functions; the functions do not need it."""
+"""What is known of tables and functions; all but `TableFacts` only operators' commands need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from tallyroll.model.windows import WindowId, is_window_id
+
+
+class TableStatus(StrEnum):
+    """The status of a window table, as its store reports it."""
+
+    CREATING = "creating"
+    ACTIVE = "active"
+    UPDATING = "updating"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """The state of a window table.
+
+    `warm` is how many write units a second it takes at once, None if the store does not tell;
+    `warming` is whether more are being prepared. A `provisioned` one takes what it was given.
+    """
+
+    status: TableStatus
+    protected: bool
+    warm: int | None = None
+    warming: bool = False
+    provisioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
 from tallyroll.reads.found import Events, FoundEvent, RetractionMarks, StoredWhat, least_key
+from tallyroll.reads.hints import shards_to_list
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, Part, page_limit
 from tallyroll.reads.top import Largest, Top, listed_of
 
@@ -224,12 +225,12 @@ class Lookups:
     def _merged(
         self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
     ) -> Merge:
-        shards = spec.shards_of(key)
+        shards = shards_to_list(self._store, spec, key)
         begun = None
         if position.index is not None:
             begun = self._store.record(spec, key, position.record_id)
         merge = Merge(shards, position, most, BYTES_MAX, packed=packed, begun=begun)
-        limit = page_limit(most, shards)
+        limit = page_limit(most, len(shards))
         while due := merge.due(SHARDS_PER_ROUND):
             jobs = [partial(self._page, spec, key, *place, limit, deadline) for place in due]
             pages = self._effects.together(jobs, SHARDS_AT_ONCE)

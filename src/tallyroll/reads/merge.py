@@ -9,7 +9,7 @@ all shards.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from math import ceil, sqrt
 
@@ -31,7 +31,7 @@ def page_limit(events: int, shards: int) -> int:
 
     Ids spread evenly over shards: the share, plus three standard deviations.
     """
-    share = events / shards
+    share = events / max(1, shards)
     return max(1, min(events, ceil(share + 3 * sqrt(share))))
 
 
@@ -47,22 +47,22 @@ class Part:
 class Merge:
     """The first records after a position, from pages of shards in any order.
 
-    Holds the records of `most` events (with `packed`, of `most` records) or of `size` bytes,
-    rounded up to a whole record. Later records are dropped, and shards are not read beyond them.
-    `begun` is the packet that contains the position, if one does.
+    `shards` are those that may hold records. Holds the records of `most` events (with `packed`, of
+    `most` records) or of `size` bytes, rounded up to a whole record. Later records are dropped, and
+    shards are not read beyond them. `begun` is the packet that contains the position, if one does.
     """
 
-    shards: InitVar[int]
+    shards: InitVar[Iterable[int]]
     position: Position
     most: int
     size: int
     packed: bool = False
     begun: Record | None = None
 
-    def __post_init__(self, shards: int) -> None:
+    def __post_init__(self, shards: Iterable[int]) -> None:
         self._skipped = (self.position.index or 0) + 1 if self.begun else 0
         self._held: list[Record] = [self.begun] if self.begun else []
-        self._read_to = dict.fromkeys(range(1, shards + 1), self.position.record_id)
+        self._read_to = dict.fromkeys(shards, self.position.record_id)
         self._beyond = False  # whether later records were left out
         self._cut()
 

@@ -134,7 +134,7 @@ class Settings(CommonSettings):
 
     def to_env(self) -> dict[str, str]:
         """The environment variables that differ from the defaults, and always the name."""
-        defaults = Settings()
+        defaults = Settings(shards=self.shards_unset)
         return {
             self.named(each.name): text_of(value)
             for each in fields(self)

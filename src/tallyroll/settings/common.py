@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
@@ -14,6 +15,8 @@ from tallyroll.limits import (
     ITEM_BYTES_MAX,
     KEYSPACES_NAME_MAX,
     KEYSPACES_TABLE_QUOTA,
+    SHARDS_DEFAULT,
+    SHARDS_FEW,
     SHARDS_MAX,
     TABLE_QUOTA,
     WARM_UNITS_MAX,
@@ -35,12 +38,14 @@ from tallyroll.settings.kinds import (
     Described,
     Whole,
     one_of,
+    optional,
     setting,
     text,
 )
 from tallyroll.settings.texts import text_of
 
 WINDOW_SECONDS = 3600
+STRIPES_OWN, STRIPES_OF_SHARDS = STRIPES_RULES = ("own", "shards")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
 RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
 
@@ -81,7 +86,17 @@ class CommonSettings(Described):
         " `keyspaces`, else none. Leave it set until no window is in Keyspaces any more",
     )
     shards: int = setting(
-        16, Whole(1, SHARDS_MAX), "N, the shards of a key, frozen into each window's spec"
+        None,
+        optional(Whole(1, SHARDS_MAX)),
+        f"N, the shards of a key, frozen into each window's spec; unset: {SHARDS_DEFAULT}, and"
+        f" {SHARDS_FEW} in Keyspaces or with `stripes_rule` `{STRIPES_OF_SHARDS}`",
+    )
+    stripes_rule: str = setting(
+        STRIPES_OWN,
+        one_of(*STRIPES_RULES),
+        f"how wide a tally is: `{STRIPES_OWN}`: as the writers need it, whatever N is;"
+        f" `{STRIPES_OF_SHARDS}`: at least N, as in the release before, whose writers hand back"
+        " the messages of windows under the other rule",
     )
     hot_shards: Mapping[str, int] = setting(
         {}, HOT_SHARDS, 'minimum N of hot keys, as JSON: `{"key": N}`'
@@ -218,6 +233,9 @@ class CommonSettings(Described):
         super().__post_init__()
         if self.window and self.window_seconds != WINDOW_SECONDS:
             raise self.both_lengths(self.window, self.window_seconds)
+        given: Any = self.shards
+        if given is None:
+            object.__setattr__(self, "shards", self.shards_unset)
         most = KEYSPACES_NAME_MAX - len(TABLE_SUFFIX)
         if self.store == KEYSPACES and len(self.name) > most:
             name = self.name
@@ -232,6 +250,16 @@ class CommonSettings(Described):
         """The keyspace of window tables; "" if the pipeline has none."""
         of_name = self.name.replace("-", "_") if self.store == KEYSPACES else ""
         return self.keyspace or of_name
+
+    @property
+    def own_stripes(self) -> bool:
+        """Whether the tallies of new windows have a width of their own, whatever N is."""
+        return self.stripes_rule == STRIPES_OWN and self.store != KEYSPACES
+
+    @property
+    def shards_unset(self) -> int:
+        """N of a key, unless it is set."""
+        return SHARDS_DEFAULT if self.own_stripes else SHARDS_FEW
 
     @property
     def remembers_ids(self) -> bool:

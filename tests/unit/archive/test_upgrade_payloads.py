@@ -153,4 +153,4 @@ def test_it_places_nothing_in_a_window_in_which_ids_count_once_beyond_it(
     before: dict[str, Any],
 ) -> None:
     """So its writer hands the messages back: it would not put their identities."""
-    assert "calculated+id1" in before["placing"]
+    assert "calculated+s1+id1" in before["placing"]

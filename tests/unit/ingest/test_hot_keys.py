@@ -11,7 +11,7 @@ import pytest
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Throttled
 from tallyroll.ingest import hot_keys
-from tallyroll.ingest.hot_keys import HotKeyDetector
+from tallyroll.ingest.hot_keys import HotKeyDetector, note_chance
 from tallyroll.lifecycle.resharding import hot_shards
 from tallyroll.limits import PARTITION_WRITE_UNITS
 from tallyroll.model.records import Increment, Record
@@ -294,7 +294,7 @@ def test_the_higher_peak_of_two_windows_counts(monkeypatch: pytest.MonkeyPatch) 
         tallies = {hour(7): {"k": past}, hour(8): {"k": current}}
         monkeypatch.setattr(pipeline.store, "tallies", lambda spec, _, of=tallies: of[spec.window])
         ports = (pipeline.catalog, pipeline.store, pipeline.settings)
-        assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW) == {"k": 16}
+        assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW, {}) == {"k": 16}
 
 
 def test_a_window_follows_the_one_before_it_which_may_be_ahead_of_now(
@@ -312,5 +312,11 @@ def test_a_window_follows_the_one_before_it_which_may_be_ahead_of_now(
 
     monkeypatch.setattr(pipeline.catalog, "specs", hot_ahead)
     ports = (pipeline.catalog, pipeline.store, pipeline.settings)
-    assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW) == {"k": 16}
-    assert hot_shards(pipeline.state(hour(9)), calendar, *ports, NOW) == {}
+    assert hot_shards(pipeline.state(hour(10)), calendar, *ports, NOW, {}) == {"k": 16}
+    assert hot_shards(pipeline.state(hour(9)), calendar, *ports, NOW, {}) == {}
+
+
+def test_a_key_without_an_n_of_its_own_is_noted_as_if_it_had_sixteen_shards() -> None:
+    spec = spec_of(shards=256, hot={"hot": 256})
+    few = note_chance(spec_of(shards=16), "k", 100, 500)
+    assert note_chance(spec, "k", 100, 500) == few == 16 * note_chance(spec, "hot", 100, 500)

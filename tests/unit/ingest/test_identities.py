@@ -9,8 +9,8 @@ import pytest
 
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.ids import expires_of, identity_names
-from tallyroll.model.sharding import calculated, strategy
-from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.sharding import calculated
+from tallyroll.model.specs import IdentityScope, Spec, strategy
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
 from tallyroll.reasons import Reason
@@ -241,11 +241,13 @@ def test_a_contended_identity_is_committed_apart() -> None:
 
 def test_a_window_under_the_rule_is_refused_by_the_release_before() -> None:
     spec = voting(KEY).spec()
-    assert (spec.suffix, spec.identity, spec.identity_days) == ("calculated+id1", KEY, 31)
+    assert (spec.suffix, spec.identity, spec.identity_days) == ("calculated+s1+id1", KEY, 31)
     assert spec.genesis
     assert strategy(spec.suffix) is calculated
     with pytest.raises(UsageError):
         strategy("calculated+id2")
+    with pytest.raises(UsageError):
+        strategy("calculated+id1+s1")
 
 
 def scoped(scope: IdentityScope, **changes: Any) -> Spec:

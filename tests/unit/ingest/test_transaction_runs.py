@@ -199,10 +199,10 @@ def test_a_key_is_not_hot_whose_identities_were_throttled(outcome: Outcome) -> N
 
 def test_one_request_that_was_throttled_at_several_elements_is_one() -> None:
     pipeline = opened()
-    elements = (Element(Answer.THROTTLED, limit=Limit.TABLE),) * 2
+    elements = (Element(Answer.THROTTLED, limit=Limit.SCALING),) * 2
     pipeline.store.script = [Outcome(Verdict.CANCELLED, elements, elements)]
     done = carried_out(pipeline, record_with("a"), record_with("b", "l"))
-    assert done.throttled == {Limit.TABLE: 1}
+    assert done.throttled == {Limit.SCALING: 1}
 
 
 def test_the_earliest_due_goes_first() -> None:

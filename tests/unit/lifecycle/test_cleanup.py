@@ -14,7 +14,7 @@ from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, DROPPER_STEPS, ROLLER_STEPS, Step
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import Correction
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.resources import TAG_PROVEN
 from tests.harness.pipeline import (
     HOUR,

@@ -6,7 +6,7 @@ from tallyroll.errors import ProofMismatch, StateConflict, Throttled
 from tallyroll.lifecycle.runner import Rolled, carry_out
 from tallyroll.lifecycle.state_machine import Step, WindowFacts
 from tallyroll.model.states import Status, Window
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tests.harness.pipeline import HOUR, NOW, SMALL, START, WINDOW, StillEffects
 
 CREATING = Window(WINDOW, f"tallyroll-{WINDOW}", START, START + HOUR)

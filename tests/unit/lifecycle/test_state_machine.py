@@ -15,7 +15,7 @@ from tallyroll.lifecycle.state_machine import (
 )
 from tallyroll.model.states import Attempt, Calendar, Moment, Status, Window
 from tallyroll.model.windows import Grid
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, START, WINDOW, hour
 
@@ -262,7 +262,7 @@ def test_a_spec_is_frozen_from_the_settings() -> None:
     spec = freeze(CREATING, settings)
     assert (spec.window, spec.table, spec.span) == (WINDOW, CREATING.table, spec.span)
     assert (spec.shards, spec.stripes_min, spec.buckets, spec.gates) == (4, 8, 4, 4)
-    assert (spec.suffix, spec.skew, spec.hot) == ("product", 7, {"k": 200})
+    assert (spec.suffix, spec.skew, spec.hot) == ("product+s1", 7, {"k": 200})
     assert (spec.accept_from, spec.accept_until) == (0, START + 2 * HOUR)
 
 

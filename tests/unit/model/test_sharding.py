@@ -16,8 +16,8 @@ from tallyroll.model.sharding import (
     product,
     random_suffix,
     stable_hash,
-    strategy,
 )
+from tallyroll.model.specs import strategy
 from tests.harness.processes import ran
 
 IDS = 100_000

@@ -8,7 +8,8 @@ from tallyroll.errors import StoreError, Throttled, Unknown
 from tallyroll.operations.conform.reads import distinct_keys
 from tallyroll.operations.conform.stage import Broken, Stage, Undecided, record
 from tallyroll.ports.backoff import CHECK
-from tallyroll.ports.store import Outcome, TableFacts, TableStatus, Verdict
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tests.harness.pipeline import MINUTE
 from tests.unit.operations.staged import THROTTLED, UNANSWERED, Commit, always, made
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tallyroll.cdk.alarm_rules import AlarmRule, rules_for
+from tallyroll.cdk.alarm_rules import rules_for
+from tallyroll.cdk.alarm_values import AlarmRule
 from tallyroll.lifecycle import health
 from tallyroll.lifecycle.overdue import late
 from tallyroll.model.states import Attempt, Status

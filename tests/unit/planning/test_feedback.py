@@ -13,7 +13,7 @@ from tallyroll.planning.feedback import Advice, Feedback, feedback
 from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
 
-DEPLOYED = Options().settings()
+DEPLOYED = Options(shards=16).settings()
 CALM = Measurements(
     settings=DEPLOYED,
     windows=24,

@@ -199,6 +199,22 @@ def test_the_flow_agrees_with_the_writers_transactions(rate: int, keys: int, sha
     assert sum(flow.units) == pytest.approx(sum(one_by_one.units), rel=0.05)
 
 
+def test_what_is_played_tells_attempts_and_ages() -> None:
+    shape = fixed("flat", flat(100), ONE)
+    rehearsal = Rehearsal(replace(spec_of(), shards=4), METERING, Random(1), 144)
+    fine = played(shape, World(shards=4, writes=WRITES), rehearsal, seconds=5)
+    assert fine.refused_attempts == 0
+    assert sum(fine.tried) > 0
+    # A batch waits for a second, and then its messages take 0.2 ms each and a transaction 20 ms.
+    assert 1 <= max(fine.ages) <= 1.3
+    # No partition ever has so many units: every attempt fails, and the first message waits on.
+    never = World(shards=4, writes=KeyWrites(record=2_000, shared=0))
+    full = played(shape, never, rehearsal, seconds=5)
+    assert (full.refused_attempts, sum(full.counted)) == (1, 0)
+    assert full.ages[:-1] == [0] * 4
+    assert full.ages[-1] == pytest.approx(5, abs=0.2)
+
+
 # --- loads
 
 

@@ -8,7 +8,7 @@ from tallyroll.adapters.cassandra import cql
 from tallyroll.adapters.cassandra.options import literal
 from tallyroll.adapters.cassandra.session import Connection, cql_name
 from tallyroll.errors import Missing, Refused, Throttled
-from tallyroll.ports.store import TableFacts, TableStatus
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 
 PERMANENT = (cql.CREATE_GATES, cql.CREATE_SEALS, cql.CREATE_TABLES)
 GONE = "DELETED"  # a status of Amazon Keyspaces

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
@@ -96,11 +96,17 @@ def gate_check(spec: Spec, chance: Chance) -> Action:
     }
 
 
-def add(spec: Spec, increment: Increment, cost: int, stripe: int) -> Action:
-    """The addition of an increment and of its records' cost to a stripe of the key's tally."""
+def add(
+    spec: Spec, increment: Increment, cost: int, stripe: int, blocks: Collection[int] = ()
+) -> Action:
+    """The addition of an increment and of its records' cost to a stripe of the key's tally, with
+    the blocks of their shards, if the window's tallies name them.
+    """
     added = {"n": str(increment.n), "v": format_amount(increment.amount), "u": str(cost)}
     added |= {SLOT_NAMES[slot]: str(count) for slot, count in increment.series}
-    return _change(spec, increment.key, stripe, added)
+    if blocks:
+        added["hn"] = added["n"]
+    return _change(spec, increment.key, stripe, added, sorted(blocks))
 
 
 def subtract(spec: Spec, decrement: Decrement, cost: int) -> Action:
@@ -114,12 +120,17 @@ def subtract(spec: Spec, decrement: Decrement, cost: int) -> Action:
     return _change(spec, decrement.key, decrement.stripe, added)
 
 
-def _change(spec: Spec, key: str, stripe: int, added: Mapping[str, str]) -> Action:
+def _change(
+    spec: Spec, key: str, stripe: int, added: Mapping[str, str], blocks: Sequence[int] = ()
+) -> Action:
+    values: dict[str, Any] = {f":{name}": {"N": text} for name, text in added.items()}
+    if blocks:
+        values[":b"] = {"NS": [str(block) for block in blocks]}
     return {
         "Update": {
             "TableName": spec.table,
             "Key": tally_key(spec, key, stripe),
-            "UpdateExpression": "ADD " + ", ".join(f"{name} :{name}" for name in added),
-            "ExpressionAttributeValues": {f":{name}": {"N": text} for name, text in added.items()},
+            "UpdateExpression": "ADD " + ", ".join(f"{name[1:]} {name}" for name in values),
+            "ExpressionAttributeValues": values,
         }
     }

@@ -38,6 +38,7 @@ from tallyroll.adapters.dynamodb.requests import (
     ignoring,
     passing,
 )
+from tallyroll.adapters.dynamodb.wishes import DynamoWishes, unchanged_check
 from tallyroll.adapters.dynamodb.writer_notes import DynamoWriterNotes
 from tallyroll.errors import Refused, StateConflict, Unknown
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 _LENGTHS_UNCHANGED = "#lengths = :lengths"
 
 
-class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
+class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes):
     """The catalog port on one DynamoDB table."""
 
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
@@ -89,8 +90,21 @@ class DynamoCatalog(DynamoLedger, DynamoPeriods, DynamoWriterNotes):
         specs = map(parse_spec, self._table.get_all(keys))
         return {spec.window: spec for spec in specs}
 
-    def put_spec(self, spec: Spec) -> Spec:
-        return parse_spec(self._put_once(key_of(spec.window, "spec"), asdict(spec)))
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        key = key_of(spec.window, "spec")
+        if wishes is None:
+            return parse_spec(self._put_once(key, asdict(spec)))
+        put = {"Item": key | attributes_of(asdict(spec)), "ConditionExpression": ABSENT}
+        actions = [{"Put": {"TableName": self._table.name, **put}}]
+        refused = self._table.transact([*actions, unchanged_check(self._table.name, wishes)])
+        # After a failure, or a lost reply before it, the spec may be there, put by this call or by
+        # another run.
+        stored = self._table.get(key)
+        if stored is not None:
+            return parse_spec(stored)
+        if refused:
+            raise StateConflict("the wishes have changed since they were read")
+        raise Unknown(f"{key} was put and is not there", "NotThere")
 
     def window(self, window: WindowId) -> Window | None:
         item = self._table.get(key_of(window, "state"))

@@ -9,7 +9,7 @@ calendar   pk ~catalog  sk calendar             lengths, which only grow; genesi
 live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
-The same table holds the redrive ledger (`ledger`), periods (`periods`) and `writer_notes`.
+The same table holds the redrive ledger (`ledger`), `wishes`, `periods` and `writer_notes`.
 """
 
 from __future__ import annotations

@@ -257,6 +257,9 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
         series=tuple(sorted(counted)),
         cost=_number(item, "u") or 0,
         retracted=(_number(item, "rn") or 0, read_amount(item["rv"]["N"]) if "rv" in item else 0),
+        blocks=frozenset(map(int, item["b"]["NS"])) if "b" in item else frozenset(),
+        covered=_number(item, "hn") or 0,
+        raised=_number(item, "w") or 0,
     )
 
 

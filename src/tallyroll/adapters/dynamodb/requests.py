@@ -29,15 +29,21 @@ REASON_NONE = "None"
 REASON_CONDITION = "ConditionalCheckFailed"
 REASON_CONFLICT = "TransactionConflict"
 REASONS_INVALID = frozenset({"ValidationError", "ItemCollectionSizeLimitExceeded"})
-# By a part of DynamoDB's name for the reason. A cancelled transaction names only two reasons, for
-# on-demand and provisioned tables. Sources: DynamoDB API Reference, ThrottlingReason and
-# TransactWriteItems.
+# By the end of DynamoDB's name for the reason. Source: DynamoDB API Reference, ThrottlingReason.
 _LIMITS = {
     "KeyRangeThroughputExceeded": Limit.KEY_RANGE,
     "MaxOnDemandThroughputExceeded": Limit.ON_DEMAND_MAX,
     "ProvisionedThroughputExceeded": Limit.PROVISIONED,
     "AccountLimitExceeded": Limit.ACCOUNT,
-    "ThrottlingError": Limit.TABLE,
+}
+# Without a reason: codes of a cancelled transaction's actions, for provisioned and on-demand
+# tables, and the code of the account's quota. A request's ProvisionedThroughputExceededException
+# alone tells nothing: a hot partition of an on-demand table has it, too. Source: DynamoDB API
+# Reference, TransactWriteItems, "Errors"; DynamoDB Developer Guide, "Diagnosing throttling".
+_LIMITS_BY_CODE = {
+    "ProvisionedThroughputExceeded": Limit.PROVISIONED,
+    "RequestLimitExceeded": Limit.ACCOUNT,
+    "ThrottlingError": Limit.SCALING,
 }
 TRIPS_AT_ONCE = 16
 
@@ -249,9 +255,11 @@ def cancellation_reasons(error: StoreError) -> list[Mapping[str, Any]]:
 
 
 def limit_of(error: StoreError) -> Limit:
-    """The limit that a throttled request exceeded."""
+    """The limit that a throttled request exceeded; OTHER if the engine gives no reason, as older
+    ones, moto and DynamoDB Local.
+    """
     names = [reason.get("reason", "") for reason in _throttling_reasons(error)]
-    return limit_named(names[0] if names else error.code or "")
+    return _limit_named(names[0]) if names else limit_of_code(error.code)
 
 
 def throttled_tables(error: StoreError) -> set[str]:
@@ -267,9 +275,13 @@ def _throttling_reasons(error: StoreError) -> list[Mapping[str, str]]:
     return list(response.get("ThrottlingReasons") or response.get("throttlingReasons") or ())
 
 
-def limit_named(reason: str) -> Limit:
-    """The limit that a throttling reason, or a code of an error or a cancellation, names."""
-    return next((limit for name, limit in _LIMITS.items() if name in reason), Limit.OTHER)
+def _limit_named(reason: str) -> Limit:
+    return next((limit for name, limit in _LIMITS.items() if reason.endswith(name)), Limit.OTHER)
+
+
+def limit_of_code(code: str) -> Limit:
+    """The limit that the code of an error, or of a cancelled transaction's action, names."""
+    return _LIMITS_BY_CODE.get(code, Limit.OTHER)
 
 
 def passing(error: Refused) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tallyroll.adapters.aws.client import response_of
+from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.actions import (
     RecordPut,
     add,
@@ -37,21 +37,14 @@ from tallyroll.adapters.dynamodb.items import (
     tally_key,
     tombstone_item,
     tombstone_key,
-    window_of,
 )
+from tallyroll.adapters.dynamodb.outcomes import by_record, outcome_of
 from tallyroll.adapters.dynamodb.requests import (
-    CANCELLED,
     CONFLICTS,
     REASON_CONDITION,
-    REASON_CONFLICT,
-    REASON_NONE,
-    REASONS_INVALID,
     Action,
     DynamoTable,
-    cancellation_reasons,
     in_dynamodb,
-    limit_named,
-    limit_of,
     throttled_tables,
 )
 from tallyroll.adapters.dynamodb.tables import DynamoTables, used_before
@@ -61,30 +54,49 @@ from tallyroll.adapters.dynamodb.throughput import (
     costs_by_key,
     costs_by_stripe,
 )
-from tallyroll.errors import Missing, Refused, StateConflict, StoreError, Throttled
+from tallyroll.errors import Refused, StateConflict, StoreError, Throttled
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem
-from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage, blocks_of
 from tallyroll.model.retractions import Tombstone, TombstoneName, decrements_of
 from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.backoff import GATE
-from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import ItemCodec, Metering, Outcome, Verdict
+from tallyroll.settings import Settings
 
 _JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
 GATES_AT_ONCE = 16
+WIDTHS_KEPT = 10_000
 SCAN_PAGE_ITEMS = (
     1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
 )
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
-HTTP_TOO_LARGE = 413
 
-# Refusals of a request's content, without a reason per action: a record can never be stored.
-_INVALID = frozenset({"ValidationException", "SerializationException", "RequestEntityTooLarge"})
+
+class Widths:
+    """How many stripes keys' tallies have, as far as this process knows: never more than there are,
+    because they are only raised.
+    """
+
+    def __init__(self) -> None:
+        self._raised: dict[tuple[str, str], int] = {}
+
+    def of(self, spec: Spec, key: str) -> int:
+        """The stripes of a key's tally."""
+        return max(spec.stripes_of(key), self._raised.get((spec.table, key), 0))
+
+    def note(self, spec: Spec, stripe: Tally) -> None:
+        """Take note of what a stripe says."""
+        if stripe.raised > self.of(spec, stripe.key):
+            self._raised[spec.table, stripe.key] = stripe.raised
+            if len(self._raised) > WIDTHS_KEPT:
+                self._raised.pop(next(iter(self._raised)), None)
 
 
 class DynamoStore(DynamoTables):
@@ -92,6 +104,10 @@ class DynamoStore(DynamoTables):
 
     codec: ItemCodec = CODEC
     transactional = True
+
+    def __init__(self, caller: Caller, effects: Effects, settings: Settings) -> None:
+        super().__init__(caller, effects, settings)
+        self._widths = Widths()
 
     @staticmethod
     def metering_of(table: str) -> Metering:  # noqa: ARG004 - the port's
@@ -101,14 +117,14 @@ class DynamoStore(DynamoTables):
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
         chance = self._effects.chance
-        costs = costs_by_key(records)
+        costs, blocks = costs_by_key(records), blocks_of(spec, records)
         # Each once: records may refer to one object, and no two actions may be on one item.
         attachments = dict.fromkeys(each for record in records for each in record.attachments)
         identities = [each for record in records for each in record.identities]
         beside = [*attachments, *identities]
         gate = gate_check(spec, chance)
         stripes = {
-            each.key: random_suffix(spec.stripes_of(each.key), chance) for each in increments
+            each.key: random_suffix(self._widths.of(spec, each.key), chance) for each in increments
         }
         actions = [
             gate,
@@ -116,16 +132,19 @@ class DynamoStore(DynamoTables):
             # Without a condition: they are written only with their record, which is absent.
             *(self._put_attachment(spec, each) for each in attachments),
             *(put_if_absent(self._identities, identity_item(each)) for each in identities),
-            *(add(spec, each, costs[each.key], stripes[each.key]) for each in increments),
+            *(
+                add(spec, each, costs[each.key], stripes[each.key], blocks.get(each.key, ()))
+                for each in increments
+            ),
         ]
         try:
             in_dynamodb(spec.table)
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            outcome = _outcome(error, len(records) + len(beside), len(increments))
+            outcome = outcome_of(error, len(records) + len(beside), len(increments))
             if identities and self._identities in throttled_tables(error):
                 outcome = replace(outcome, limit=Limit.IDENTITIES)
-            return _by_record(outcome, records, beside) if beside else outcome
+            return by_record(outcome, records, beside) if beside else outcome
         return Outcome(Verdict.COMMITTED)
 
     def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
@@ -139,7 +158,7 @@ class DynamoStore(DynamoTables):
             in_dynamodb(spec.table)
             self._caller.call("TransactWriteItems", TransactItems=actions)
         except StoreError as error:
-            return _outcome(error, len(tombstones), len(decrements))
+            return outcome_of(error, len(tombstones), len(decrements))
         return Outcome(Verdict.COMMITTED)
 
     def tombstones(
@@ -205,17 +224,37 @@ class DynamoStore(DynamoTables):
                 return RecordPage(records, more=bool(last))
             more["ExclusiveStartKey"] = last
 
+    def widen(self, spec: Spec, key: str) -> None:
+        wide = min(2 * self._widths.of(spec, key), spec.stripes_most(key))
+        if wide == self._widths.of(spec, key):
+            return
+        table, first = self._table(spec.table), tally_key(spec, key, 1)
+        # Of an item that is there: one without events would be a key of the window.
+        fewer = "attribute_exists(#pk) AND (attribute_not_exists(#w) OR #w < :w)"
+        table.update_if({"Key": first, **expressed("SET #w = :w", fewer, w=wide)})
+        if item := table.get(first):
+            self._widths.note(spec, _stripe(item))
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
-        places = [
-            tally_key(spec, key, stripe)
-            for key in dict.fromkeys(keys)
-            for stripe in range(1, spec.stripes_of(key) + 1)
-        ]
-        stripes: dict[str, list[Tally]] = {key: [] for key in keys}
-        for item in self._table(spec.table).get_all(places):
-            stripe = _stripe(item)
-            stripes[stripe.key].append(stripe)
-        return {key: gathered(key, found) for key, found in stripes.items()}
+        """The stripes that are known, and with them how many there are; then the rest. So every
+        stripe is read that a commit had used before the call.
+        """
+        read = dict.fromkeys(keys, 0)
+        stripes: dict[str, list[Tally]] = {key: [] for key in read}
+        while True:
+            widths = {key: self._widths.of(spec, key) for key in read}
+            places = [
+                tally_key(spec, key, number)
+                for key, done in read.items()
+                for number in range(done + 1, widths[key] + 1)
+            ]
+            if not places:
+                return {key: gathered(key, found) for key, found in stripes.items()}
+            for item in self._table(spec.table).get_all(places):
+                stripe = _stripe(item)
+                stripes[stripe.key].append(stripe)
+                self._widths.note(spec, stripe)
+            read = widths
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
@@ -296,92 +335,6 @@ class DynamoStore(DynamoTables):
             if not reply.get("LastEvaluatedKey"):
                 return
             more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
-
-
-def _by_record(
-    outcome: Outcome, records: Sequence[Record], beside: Iterable[Chunk | Mark | IdentityItem]
-) -> Outcome:
-    """The outcome with the answers for what is beside records in those of the records."""
-    if outcome.verdict is not Verdict.CANCELLED:
-        return outcome
-    answers = list(outcome.records[: len(records)])
-    found = dict(map(_of_beside, beside, outcome.records[len(records) :]))
-    for at, record in enumerate(records):
-        for each in (*record.attachments, *record.identities):
-            if answers[at].answer is Answer.FINE:
-                answers[at] = found[each]
-    return replace(outcome, records=tuple(answers))
-
-
-def _of_beside(
-    item: Chunk | Mark | IdentityItem, answer: Element
-) -> tuple[Chunk | Mark | IdentityItem, Element]:
-    """An item beside records with its answer. A throttled identity names its own table."""
-    if answer.answer is Answer.THROTTLED and isinstance(item, IdentityItem):
-        answer = replace(answer, limit=Limit.IDENTITIES)
-    return item, answer
-
-
-def _outcome(error: StoreError, records: int, increments: int) -> Outcome:
-    """The outcome of a commit whose TransactWriteItems failed."""
-    if error.code == CANCELLED:
-        return _cancelled(error, records, increments)
-    if error.code in CONFLICTS:
-        return _all_contended(records, increments, str(error))
-    status = response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
-    if error.code in _INVALID or status == HTTP_TOO_LARGE:
-        verdict = Verdict.INVALID
-    elif isinstance(error, Missing):
-        verdict = Verdict.GATE_MISSING
-    elif isinstance(error, Throttled):
-        return Outcome(Verdict.THROTTLED, detail=str(error), limit=limit_of(error))
-    else:
-        # Also for refusals that no record causes (expired credentials, denied access): such
-        # messages must be handed back, not rejected.
-        verdict = Verdict.UNKNOWN
-    return Outcome(verdict, detail=str(error))
-
-
-def _cancelled(error: StoreError, records: int, increments: int) -> Outcome:
-    reasons = cancellation_reasons(error)
-    if len(reasons) != 1 + records + increments:
-        return _all_contended(records, increments, str(error))
-    gate, elements = reasons[0], [_element(reason) for reason in reasons[1:]]
-    if gate.get("Code") == REASON_CONDITION:
-        verdict = Verdict.GATE_SHUT if gate.get("Item") else Verdict.GATE_MISSING
-        return Outcome(verdict, detail=str(error))
-    answers = tuple(elements[:records]), tuple(elements[records:])
-    held = _element(gate)
-    return Outcome(
-        Verdict.CANCELLED,
-        *answers,
-        detail=str(error),
-        limit=held.limit if held.answer is Answer.THROTTLED else None,
-        gate_contended=held.answer is Answer.CONTENDED,
-    )
-
-
-def _all_contended(records: int, increments: int, detail: str) -> Outcome:
-    contended = Element(Answer.CONTENDED, detail=detail)
-    return Outcome(
-        Verdict.CANCELLED, (contended,) * records, (contended,) * increments, detail=detail
-    )
-
-
-def _element(reason: Mapping[str, Any]) -> Element:
-    code = reason.get("Code") or REASON_NONE
-    detail = f"{code}: {reason.get('Message', '')}"
-    if code == REASON_NONE:
-        return Element(Answer.FINE)
-    if code == REASON_CONDITION:
-        item = reason.get("Item", {})
-        return Element(Answer.DUPLICATE, item.get("h", {}).get("B"), detail, window=window_of(item))
-    if code == REASON_CONFLICT:
-        return Element(Answer.CONTENDED, detail=detail)
-    if code in REASONS_INVALID:
-        return Element(Answer.INVALID, detail=detail)
-    # Throttled, or another reason that may pass.
-    return Element(Answer.THROTTLED, detail=detail, limit=limit_named(code))
 
 
 def _record(item: Item) -> Record:

@@ -22,7 +22,7 @@ from tallyroll.adapters.dynamodb.requests import (
 from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughput
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import TableFacts, TableStatus
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.resources import declare, identities_table
 from tallyroll.settings import Settings
 
@@ -61,7 +61,14 @@ class DynamoTables:
         status = facts["TableStatus"]
         if status not in TableStatus.__members__:
             raise Refused(f"table {table} is in the status {status}", status)
-        return TableFacts(TableStatus[status], bool(facts.get("DeletionProtectionEnabled")))
+        warm = facts.get("WarmThroughput", {})
+        return TableFacts(
+            TableStatus[status],
+            bool(facts.get("DeletionProtectionEnabled")),
+            warm.get("WriteUnitsPerSecond"),
+            warm.get("Status") == TableStatus.UPDATING.name,
+            facts.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST",
+        )
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
         """Raise Refused for a table with another schema, without these tags, or with gates.
@@ -99,6 +106,12 @@ class DynamoTables:
         found = self._describe(table).get("ProvisionedThroughput", {})
         if any(found.get(name) != units for name, units in cold.items()):
             self._update(table, ProvisionedThroughput=cold)
+
+    def warm_table(self, table: str, units: int) -> None:
+        """Source: DynamoDB Developer Guide, "Increase your existing DynamoDB table's warm
+        throughput".
+        """
+        self._update(in_dynamodb(table), WarmThroughput={"WriteUnitsPerSecond": units})
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         return tags_of(self._caller, self._describe(table)["TableArn"])

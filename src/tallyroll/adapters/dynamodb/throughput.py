@@ -33,12 +33,18 @@ class Limit(StrEnum):
     """The limit that a throttled write exceeded, as far as DynamoDB reported it."""
 
     KEY_RANGE = "key-range"  # throughput of one partition: a hot shard
-    TABLE = "table"  # current throughput of an on-demand table, which grows
+    # An on-demand table that grows, or a hot shard in it: a cancelled transaction names neither.
+    SCALING = "scaling"
     PROVISIONED = "provisioned"  # a table's provisioned capacity
     ON_DEMAND_MAX = "on-demand-max"  # the configured maximum of an on-demand table
     ACCOUNT = "account"  # the account's quota
     IDENTITIES = LIMIT_OF_IDENTITIES  # any of these, of the table of identities
-    OTHER = "other"
+    OTHER = "other"  # no reason was given
+
+
+OF_KEY = (Limit.KEY_RANGE,)
+OF_TABLE = (Limit.PROVISIONED, Limit.ON_DEMAND_MAX, Limit.ACCOUNT)
+"""The limits of which it is known what they bound: one partition, so a key; or the whole table."""
 
 
 class TransactionMetering(Metering):

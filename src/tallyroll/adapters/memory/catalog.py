@@ -12,7 +12,7 @@ from tallyroll.model.ids import Identity
 from tallyroll.model.periods import PeriodName, PeriodState, periods_at
 from tallyroll.model.retractions import Authorization, RetractionTarget
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Window
+from tallyroll.model.states import Calendar, LivePointer, Window, Wish, Wishes
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.rate import RateLine, Turn
@@ -38,6 +38,7 @@ class MemoryCatalog:
         self._heartbeat = Heartbeat()
         self._lines: dict[RateLine, int] = {}
         self._authorized: dict[RetractionTarget, Authorization] = {}
+        self._wishes = Wishes()
         self.marks: set[str] = set()
 
     def calendar(self) -> Calendar | None:
@@ -75,8 +76,19 @@ class MemoryCatalog:
     def specs(self, windows: Sequence[WindowId]) -> dict[WindowId, Spec]:
         return {window: self._specs[window] for window in windows if window in self._specs}
 
-    def put_spec(self, spec: Spec) -> Spec:
+    def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        if spec.window not in self._specs and wishes not in (None, self._wishes.version):
+            raise StateConflict(f"wishes: version {wishes}, stored {self._wishes.version}")
         return self._specs.setdefault(spec.window, spec)
+
+    def wishes(self) -> Wishes:
+        return self._wishes
+
+    def put_wishes(self, read: Wishes, wanted: Mapping[str, Wish]) -> Wishes:
+        if read.version != self._wishes.version:
+            raise StateConflict(f"wishes: version {read.version}, stored {self._wishes.version}")
+        self._wishes = Wishes(dict(wanted), read.version + 1)
+        return self._wishes
 
     def window(self, window: WindowId) -> Window | None:
         return self._windows.get(window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tallyroll.adapters.dynamodb.items import (
@@ -37,7 +37,7 @@ from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.formats.references import Mark
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.items import StoredItem, sized
-from tallyroll.model.records import Increment, Record, RecordName, RecordPage
+from tallyroll.model.records import Increment, Record, RecordName, RecordPage, blocks_of
 from tallyroll.model.retractions import Decrement, Tombstone, TombstoneName, decrements_of
 from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
@@ -96,8 +96,10 @@ class MemoryStore(MemoryTables):
             elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
         costs, stripes = costs_by_key(records), self._stripes(spec, increments)
+        blocks = blocks_of(spec, records)
         added = [
-            _added(spec, items, each, costs[each.key], stripes[each.key]) for each in increments
+            _added(spec, items, each, costs[each.key], stripes[each.key], blocks.get(each.key))
+            for each in increments
         ]
         if any(abs(read_amount(tally["v"]["N"])) >= AMOUNT_BOUND for tally in added):
             return Outcome(Verdict.INVALID, detail="a number would need more than 38 digits")
@@ -196,11 +198,23 @@ class MemoryStore(MemoryTables):
         for key in keys:
             names = (
                 _primary(tally_key(spec, key, stripe))
-                for stripe in range(1, spec.stripes_of(key) + 1)
+                for stripe in range(1, self._width(spec, key, items) + 1)
             )
             stripes = [parse_item(items[name]) for name in names if name in items]
             tallies[key] = gathered(key, [each for each in stripes if isinstance(each, Tally)])
         return tallies
+
+    def widen(self, spec: Spec, key: str) -> None:
+        items, place = self.items(spec.table), _primary(tally_key(spec, key, 1))
+        wide = min(2 * self._width(spec, key, items), spec.stripes_most(key))
+        if place in items and wide > self._width(spec, key, items):
+            items[place] = {**items[place], "w": {"N": str(wide)}}
+
+    @staticmethod
+    def _width(spec: Spec, key: str, items: Items) -> int:
+        """How many stripes the key's tally has now."""
+        first = items.get(_primary(tally_key(spec, key, 1)), {})
+        return max(spec.stripes_of(key), _number(first, "w"))
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         bucket, position = f"~t.{number}", f"{TALLY}{after}"
@@ -254,19 +268,34 @@ class MemoryStore(MemoryTables):
 
     def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
         """A random stripe for each key."""
-        keys = [each.key for each in increments]
-        return {key: random_suffix(spec.stripes_of(key), self._effects.chance) for key in keys}
+        items = self.items(spec.table)
+        widths = {each.key: self._width(spec, each.key, items) for each in increments}
+        return {key: random_suffix(wide, self._effects.chance) for key, wide in widths.items()}
 
 
 def _primary(item: Item | Key) -> PrimaryKey:
     return item["pk"]["S"], item["sk"]["S"]
 
 
-def _added(spec: Spec, items: Items, increment: Increment, cost: int, stripe: int) -> Item:
-    """The stripe of the key's tally, with the increment and its records' cost added."""
+def _added(
+    spec: Spec,
+    items: Items,
+    increment: Increment,
+    cost: int,
+    stripe: int,
+    blocks: Collection[int] | None = None,
+) -> Item:
+    """The stripe of the key's tally, with the increment, its records' cost and blocks added."""
     counts = {"n": increment.n, "u": cost}
     counts |= {SLOT_NAMES[slot]: events for slot, events in increment.series}
-    return _changed(items, tally_key(spec, increment.key, stripe), counts, {"v": increment.amount})
+    if blocks:
+        counts["hn"] = increment.n
+    key = tally_key(spec, increment.key, stripe)
+    tally = _changed(items, key, counts, {"v": increment.amount})
+    if blocks:
+        named = {str(block) for block in blocks} | set(tally.get("b", {}).get("NS", ()))
+        tally["b"] = {"NS": sorted(named, key=int)}
+    return tally
 
 
 def _taken(spec: Spec, items: Items, decrement: Decrement, cost: int) -> Item:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from tallyroll.adapters.dynamodb.items import Item, gate_key
 from tallyroll.errors import Missing, Refused, Throttled
+from tallyroll.limits import WARM_WRITE_UNITS_MIN
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import TableFacts, TableStatus
+from tallyroll.ports.table_listing import TableFacts, TableStatus
 
 PrimaryKey = tuple[str, str]
 Items = dict[PrimaryKey, Item]
@@ -26,6 +27,8 @@ class MemoryTable:
     cooled: bool = False
     protected: bool = True
     recoverable: bool = False
+    warm: int = WARM_WRITE_UNITS_MIN
+    warm_at: float = 0.0
     foreign: str = ""
     gone_at: float | None = None
 
@@ -61,7 +64,10 @@ class MemoryTables:
 
     def describe_table(self, table: str) -> TableFacts | None:
         found = self._there(table)
-        return TableFacts(self._status(found), found.protected) if found else None
+        if found is None:
+            return None
+        warming = self._effects.now() < found.warm_at
+        return TableFacts(self._status(found), found.protected, found.warm, warming)
 
     def check_table(self, table: str, tags: Mapping[str, str]) -> None:
         found = self._known(table)
@@ -86,6 +92,12 @@ class MemoryTables:
 
     def reduce_capacity(self, table: str) -> None:
         self._known(table).cooled = True
+
+    def warm_table(self, table: str, units: int) -> None:
+        found = self._known(table)
+        if units < found.warm:
+            raise Refused(f"{units} units are fewer than {found.warm}", "ValidationException")
+        found.warm, found.warm_at = units, self._effects.now() + self._creating_ms
 
     def table(self, table: str) -> MemoryTable:
         """A table. Raises Missing."""

@@ -33,7 +33,8 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, TableFacts, Verdict
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
+from tallyroll.ports.table_listing import TableFacts
 
 FINE = Element(Answer.FINE)
 GROUPED = "it counts under several keys, for which this window's store has no transactions"
@@ -201,6 +202,9 @@ class RowStore:
         found = self._effects.together(jobs, AT_ONCE)
         return gathered(key, [tally for tally in found if tally])
 
+    def widen(self, spec: Spec, key: str) -> None:
+        """Rows are counted on their shards."""
+
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         self._check_folded(spec.table)
         yield from self._rows.stripes(spec.table, number, after, limit)
@@ -258,6 +262,9 @@ class RowStore:
 
     def reduce_capacity(self, table: str) -> None:
         self._rows.reduce_capacity(table)
+
+    def warm_table(self, table: str, units: int) -> None:  # noqa: ARG002 - the port's
+        raise Refused(f"{table}: tables in Keyspaces are warmed when they are made", "NotWarmed")
 
     def tags(self, table: str) -> Mapping[str, str] | None:
         return self._rows.tags(table)

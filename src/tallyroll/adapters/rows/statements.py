@@ -13,7 +13,7 @@ from tallyroll.model.items import Gate
 from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import TableFacts
+from tallyroll.ports.table_listing import TableFacts
 
 AT_ONCE = 16
 SEGMENTS = 8  # into which a window's partitions are divided; stored windows depend on it

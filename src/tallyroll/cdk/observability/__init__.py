@@ -14,7 +14,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from tallyroll.cdk.alarm_rules import ALARMS, EVENTS, AlarmRule, MetricNamespace, Watched, rules_for
+from tallyroll.cdk.alarm_rules import ALARMS, EVENTS, rules_for
+from tallyroll.cdk.alarm_values import AlarmRule, MetricNamespace, Watched
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.dashboard import make_dashboard
 from tallyroll.cdk.existing_resources import check_topic

@@ -118,7 +118,7 @@ def simulate(
         events = None if source is None else _times(source, bad, run.screen)
         seconds = None if lasts is None else lasts / 1_000
         simulation = ready(Question(**given, events=events, lasts=seconds))
-    writing = partial(_rehearsal, seed=of.seed) if transactions else None
+    writing = partial(rehearsal_of, seed=of.seed) if transactions else None
     course = simulation.course(writing)
     compared = simulation.compared() if compare else None
     fewest = None if delay is None else simulation.fewest(delay / 1_000)
@@ -140,7 +140,7 @@ def simulate(
     return DONE_IN_PART if bad else DONE
 
 
-def _rehearsal(world: World, seed: int) -> Rehearsal:
+def rehearsal_of(world: World, seed: int) -> Rehearsal:
     """The writer's own transactions, for a window of so many shards."""
     from tallyroll.lifecycle.state_machine import freeze
     from tallyroll.model.states import Window

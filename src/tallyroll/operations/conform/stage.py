@@ -18,7 +18,8 @@ from tallyroll.model.windows import Grid
 from tallyroll.ports.backoff import CHECK
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Answer, Outcome, Store, TableStatus, Verdict
+from tallyroll.ports.store import Answer, Outcome, Store, Verdict
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.settings import Settings
 
 SETTINGS = Settings(shards=4, stripes_min=8, buckets=4, gates=8)

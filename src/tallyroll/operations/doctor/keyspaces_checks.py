@@ -10,7 +10,7 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import KEYSPACES, name_in_store, store_of, table_name
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, finding_of, fine
-from tallyroll.ports.store import TableStatus
+from tallyroll.ports.table_listing import TableStatus
 from tallyroll.resources import TAG_PIPELINE
 
 _RESTORE = (

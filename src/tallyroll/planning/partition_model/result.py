@@ -17,6 +17,9 @@ class TimeSeries:
     """Numbers of each step of `seconds`: messages that came, that were counted, and that waited in
     the queue or with writers because a write was refused; partitions; write units taken. `heat` is
     the busiest partition's share of its limit, by ranges of hashes (rows) and time (columns).
+
+    Where transactions are played, `refused` and `tried` count these, and `ages` has how long the
+    oldest message waited that was counted in a step, s; at the end, also what is left counts.
     """
 
     seconds: float
@@ -27,6 +30,8 @@ class TimeSeries:
     partitions: list[int] = field(default_factory=list)
     units: list[float] = field(default_factory=list)
     heat: list[Floats] = field(default_factory=list)
+    tried: list[float] = field(default_factory=list)
+    ages: list[float] = field(default_factory=list)
 
     def delays(self) -> Floats:
         """By step, how long the message waited that was counted last, if the queue is in order, s;
@@ -49,6 +54,11 @@ class TimeSeries:
     def refused_share(self) -> float:
         """The share of the steps in which writes were refused."""
         return float(np.mean(np.array(self.refused) > 0)) if self.refused else 0.0
+
+    @property
+    def refused_attempts(self) -> float:
+        """The share of the attempts that were refused, if transactions are played."""
+        return sum(self.refused) / max(1.0, sum(self.tried))
 
     @property
     def backlog(self) -> float:

@@ -8,8 +8,9 @@ more.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -24,6 +25,7 @@ from tallyroll.planning.partition_model.table import Floats
 from tallyroll.planning.partition_model.world import World, made_table
 
 TICK_SECONDS = 0.1
+ID = "event-"  # followed by the number of the message, so ids are in the order of arrival
 WRITER_SECONDS = 55.0  # until a writer hands the rest of a batch back
 C = TypeVar("C")
 Message: TypeAlias = tuple[str, str]
@@ -66,7 +68,9 @@ class _Tally:
     came: int = 0
     counted: int = 0
     refused: int = 0
+    tried: int = 0
     units: float = 0.0
+    age: float = 0.0
 
 
 @dataclass
@@ -79,6 +83,8 @@ class _Play:
     queue: deque[Message] = field(default_factory=deque)
     oldest: float = 0.0
     free: int = 0
+    arrived: list[int] = field(default_factory=list)
+    """How many messages had come by each tick."""
 
     def __post_init__(self) -> None:
         self.numbers = np.random.default_rng(self.seed)
@@ -96,6 +102,12 @@ class _Play:
         self.partition = found
         self.used = np.zeros(self.table.partitions)
         self.full = np.zeros(self.table.partitions, dtype=bool)
+
+    def age(self, ids: Iterable[str]) -> float:
+        """How long the oldest of these messages has waited, s; 0 for none."""
+        oldest = min(ids, default="")
+        came = bisect_right(self.arrived, int(oldest[len(ID) :])) if oldest else len(self.arrived)
+        return (len(self.arrived) - came) * TICK_SECONDS
 
     def record_partition(self, key: str, shard: int) -> int:
         """The partition of a record."""
@@ -133,13 +145,30 @@ def played(
         course.counted.append(tally.counted)
         course.queued.append(len(play.queue) + len(back))
         course.refused.append(tally.refused)
+        course.tried.append(tally.tried)
+        course.ages.append(tally.age)
         course.units.append(tally.units)
         course.partitions.append(play.table.partitions)
         if second % max(1, round(seconds) // HEAT_COLUMNS) == 0:
             course.heat.append(heat_of(play.table, play.used, step))
         play.table.split_hot()
         play.locate()
+    course.ages[-1] = max(course.ages[-1], play.age(_left(play, writing, lanes, back)))
     return course
+
+
+def _left(
+    play: _Play,
+    writing: Writing[C],
+    lanes: Sequence[tuple[float, int, _Batch, list[C]]],
+    back: Sequence[tuple[float, int, Message]],
+) -> list[str]:
+    """The messages that are not counted."""
+    ids = [each for _, each in play.queue] + [each for _, _, (_, each) in back]
+    for _, _, batch, due in lanes:
+        for commit in (*due, *batch.waiting):
+            ids += [each for _, each, _ in writing.records(commit)]  # type: ignore[arg-type]
+    return ids
 
 
 def _arrive(play: _Play, tally: _Tally, ids: count[int], now: float) -> None:
@@ -149,8 +178,9 @@ def _arrive(play: _Play, tally: _Tally, ids: count[int], now: float) -> None:
     if number and not play.queue:
         play.oldest = now
     for key in keys:
-        play.queue.append((play.shape.keys[key], f"event-{next(ids):012d}"))
+        play.queue.append((play.shape.keys[key], f"{ID}{next(ids):012d}"))
     tally.came += number
+    play.arrived.append((play.arrived[-1] if play.arrived else 0) + number)
 
 
 def _begin(
@@ -211,6 +241,7 @@ def _run(
             continue
         records = writing.records(commit)
         slow = _written(play, records, tally)
+        tally.tried += 1
         if slow:
             handed, again = writing.refused(commit, slow, int(now * 1_000), batch.deadline)
             due += again
@@ -258,4 +289,5 @@ def _written(
     table.table_tokens -= total
     tally.units += total
     tally.counted += len(records)
+    tally.age = max(tally.age, play.age(each for _, each, _ in records))
     return None

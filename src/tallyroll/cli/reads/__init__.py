@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
+from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
-from tallyroll.cli.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, StoredPacket, event_line

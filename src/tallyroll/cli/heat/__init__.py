@@ -1,0 +1,1 @@
+"""`tallyroll keys`, and `tallyroll windows warm`."""

@@ -1,0 +1,152 @@
+"""`tallyroll keys`: shards of hot keys, wished ahead and listed. Each gives its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from tallyroll.cli.arguments import Run, instant, up_to
+from tallyroll.cli.screen import Cell, known, some
+from tallyroll.errors import UsageError
+from tallyroll.limits import SHARDS_MAX
+from tallyroll.model.states import Wish
+from tallyroll.model.windows import iso
+from tallyroll.operations.heat.wishes import HotKey, WishDesk
+from tallyroll.reads.http import required_key
+
+DONE, DONE_IN_PART = 0, 1
+_SPLIT = ("key", "shards", "window", "from", "until")
+_LISTED = ("key", "window", "shards", "stripes", "since", "why", "wish", "lacks")
+
+app = App(
+    name="keys",
+    help="""Prepare a key that will be hot, and see the keys that are.
+
+For example:
+  tallyroll keys list --hot""",
+)
+
+
+@app.command
+def split(
+    key: str,
+    /,
+    *,
+    shards: Annotated[int, up_to(SHARDS_MAX)],
+    since: Annotated[
+        int | None, instant("the first window, by any time in it"), Parameter("--from")
+    ] = None,
+    until: Annotated[int | None, instant("only windows that start before then")] = None,
+    run: Run,
+) -> int:
+    """Wish more shards for a key, ahead of a night on which it will be hot.
+
+    The roller gives the key at least N shards in each window that it freezes from
+    then on: until the time of --until, or until `keys merge`. A window's shards
+    never change once it is frozen, some minutes before it starts: one that is
+    frozen is refused, and the first that takes the wish is named. Another wish
+    replaces the key's. The option shards_max does not bound it.
+
+    For example:
+      tallyroll keys split candidate-7 --shards 1024 --from 2026-11-20T20:00Z
+
+    :param key: the key
+    :param shards: how many at least, up to 10,000
+    """
+    key, made = required_key(key), run.pipeline()
+    desk = WishDesk(made.catalog, run.calendar(made), made.effects)
+    done = desk.split(key, shards, since, until)
+    wish = {"key": key, **_wish_json(done.wish), "window": done.window}
+    run.screen.show(_SPLIT, [wish], dict, lambda _: {})
+    if done.replaced:
+        run.screen.tell(f"it replaces the wish of {_in_words(done.replaced)}")
+    return DONE
+
+
+@app.command
+def merge(key: str, /, *, run: Run) -> int:
+    """Withdraw the wish for a key's shards.
+
+    Windows that are frozen with it keep their shards. In later ones the key has
+    what hot_shards or its traffic gives it; that halves from window to window.
+
+    For example:
+      tallyroll keys merge candidate-7
+
+    :param key: the key
+    """
+    key, made = required_key(key), run.pipeline()
+    desk = WishDesk(made.catalog, run.calendar(made), made.effects)
+    wish = desk.merge(key)
+    kept = desk.frozen_with(key, wish)
+    run.screen.line(
+        {"key": key, **_wish_json(wish), "kept": kept},
+        f"{key}: withdrawn, {_in_words(wish)}",
+    )
+    if kept:
+        run.screen.tell(f"frozen with it, and keeping it: {some(kept)}")
+    return DONE
+
+
+@app.command(name="list")
+def list_keys(*, hot: bool = False, run: Run) -> int:
+    """List hot keys: those with shards of their own, and wishes.
+
+    Of each in the current window: its shards and stripes, since which window it
+    has as many (100 are looked at), and why: wish, option (hot_shards) or rate.
+    Then the changes in coming windows that are frozen, and wishes for windows that
+    are not. `lacks` names a wish that a window was frozen without, as by a roller
+    of an older release: exit status 1.
+
+    For example:
+      tallyroll keys list --hot --json
+
+    :param hot: needed: only hot keys can be listed; see also tallyroll top
+    """
+    if not hot:
+        raise UsageError("only hot keys can be listed: give --hot; or see tallyroll top")
+    made, screen = run.pipeline(), run.screen
+    desk = WishDesk(made.catalog, run.calendar(made), made.effects)
+    found = desk.hot_keys()
+    screen.show(_LISTED, found, _hot_json, _hot_words)
+    if not found:
+        screen.tell("no key has shards of its own, and there is no wish")
+    for one in found:
+        if one.lacks and one.wish:
+            screen.tell(
+                f"{one.key}: window {one.window} was frozen without the wish of"
+                f" {one.wish.shards:,} shards: did a roller of an older release run?"
+                " tallyroll windows list shows the windows that follow"
+            )
+    return DONE_IN_PART if any(one.lacks for one in found) else DONE
+
+
+def _wish_json(wish: Wish) -> dict[str, Any]:
+    return {"shards": wish.shards, "from": iso(wish.since)} | known(
+        until=None if wish.until is None else iso(wish.until)
+    )
+
+
+def _hot_json(one: HotKey) -> Mapping[str, Any]:
+    wish = one.wish and {**_wish_json(one.wish), "made": iso(one.wish.at)}
+    return {"key": one.key, "window": one.window, "lacks": one.lacks} | known(
+        shards=one.shards,
+        stripes=one.stripes,
+        since=one.since,
+        why=one.why or None,
+        wish=wish,
+    )
+
+
+def _hot_words(one: HotKey) -> Mapping[str, Cell]:
+    return {
+        "wish": _in_words(one.wish) if one.wish else "",
+        "lacks": "lacks it" if one.lacks else "",
+    }
+
+
+def _in_words(wish: Wish) -> str:
+    until = "" if wish.until is None else f" until {iso(wish.until)}"
+    return f"{wish.shards:,} from {iso(wish.since)}{until}"
