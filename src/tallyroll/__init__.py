@@ -4,12 +4,13 @@ Producers post events to a queue; writers spread the records of a hot key over s
 into rolling window tables; a reader gathers the tallies into one exact number; cold tables are
 exported, proven complete and dropped.
 
-    Pipeline  one pipeline's use cases, built from its settings
-    Producer  packs a service's events and sends them to the event queue
-    Reader    reads counts, events and the largest keys
-    Settings  every setting of a pipeline
-    Event     one event; its amount is in millionths
-    errors    every error and every reason for a rejection
+    Pipeline        one pipeline's use cases, built from its settings
+    Producer        packs a service's events and sends them to the event queue
+    Reader          reads counts, events and the largest keys
+    Settings        every setting of a pipeline
+    Event           one event; its amount is in millionths
+    VersionedTable  updates items of your own tables, and loses no update
+    errors          every error and every reason for a rejection
 
 Each is imported when it is first used: a function that starts cold loads what it needs.
 """
@@ -21,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallyroll import errors
+    from tallyroll.locking import VersionedTable
     from tallyroll.model.events import Event
     from tallyroll.pipeline import Pipeline
     from tallyroll.pipeline.producer import Producer
     from tallyroll.reads.reader import Reader
     from tallyroll.settings import Settings
 
-__all__ = ["Event", "Pipeline", "Producer", "Reader", "Settings", "errors"]
+__all__ = ["Event", "Pipeline", "Producer", "Reader", "Settings", "VersionedTable", "errors"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "Producer": "pipeline.producer",
     "Reader": "reads.reader",
     "Settings": "settings",
+    "VersionedTable": "locking",
 }
 
 

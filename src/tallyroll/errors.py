@@ -11,6 +11,7 @@ TallyrollError
 │   ├── Unknown     no answer came: it may or may not have been done
 │   ├── Missing     the table, queue or object is not there
 │   └── Refused     refused for good; `code` says why
+├── Contended       an update of an item of one's own found others ahead of it at each try
 ├── Absent          what a read names is not there
 ├── Archived        a read's window was dropped: what it held is in its archive
 ├── StateConflict   another run changed the window's state first
@@ -95,6 +96,10 @@ class Missing(StoreError):
 
 class Refused(StoreError):
     """The service will not do it, however often it is asked."""
+
+
+class Contended(TallyrollError):
+    """Others were ahead of an update at each try, or its table was busy: nothing was written."""
 
 
 class Absent(TallyrollError):

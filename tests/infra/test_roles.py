@@ -132,7 +132,7 @@ def _notes(pipeline: Pipeline, window: WindowId) -> None:
     """All that writers ever note."""
     catalog, now = pipeline.catalog, pipeline.effects.now()
     catalog.note_straggler(window, now)
-    catalog.note_hot(window, ["a.b"])
+    catalog.note_hot(window, ["a.b"], ["a.b"])
     catalog.settle_mappings(now)
     catalog.beat(now, finished=True)
     asked = now * 1_000

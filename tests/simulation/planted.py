@@ -15,6 +15,7 @@ from tests.simulation import (
     planted_rates,
     planted_reads,
     planted_redrives,
+    planted_retractions,
     planted_stale,
     planted_writes,
 )
@@ -76,6 +77,8 @@ SLOW_PERIODS = {
     "slow_verb": "periods",
     "slow_ms": 20_000,
 }
+SLOW_TOMBSTONES = {**UNASKED, "slow_verb": "retract", "slow_ms": 14_000, "zombie": 1.0}
+UNANSWERED = {"unanswered": 0.1}
 HASTY_AND_SLOW = {**CALM_BUT_HASTY, "slow_verb": "shut_gate", "slow_ms": 4_500}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
@@ -135,6 +138,22 @@ PLANTED = (
     Planted(planted_identities.rejected_before_its_identity_is_read, 0),
     Planted(planted_identities.absent_identity_taken_as_proof, 41, SWIFT),
     Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 2, UNASKED),
+    Planted(planted_retractions.tombstone_without_a_gate, 92, SLOW_TOMBSTONES),
+    Planted(planted_retractions.tombstone_put_without_condition, 8),
+    Planted(planted_retractions.tombstone_unknown_taken_for_put, 8, UNANSWERED),
+    Planted(planted_retractions.retracted_id_forgotten, 7),
+    Planted(planted_retractions.retracted_without_reading_the_content, 8),
+    Planted(planted_retractions.retracted_from_any_stripe, 7),
+    Planted(planted_retractions.retracted_without_an_operators_word, 7),
+    Planted(planted_retractions.claim_not_read_again, 7),
+    Planted(planted_retractions.record_read_before_the_tombstone, 7),
+    Planted(planted_retractions.tombstones_of_a_sealed_window_not_read, 7),
+    Planted(planted_retractions.correction_of_the_total_itself, 7),
+    Planted(planted_retractions.correction_without_an_entry, 7),
+    Planted(planted_retractions.correction_after_which_days_stay, 7),
+    Planted(planted_retractions.retracted_before_the_seal_not_noted, 7),
+    Planted(planted_retractions.counted_without_corrections, 7),
+    Planted(planted_retractions.dropped_before_the_copy_of_corrections, 2018),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
     Planted(planted_stale.record_read_eventually, 21, OLD),

@@ -14,7 +14,7 @@ from tallyroll.errors import UsageError
 from tallyroll.settings import Settings
 from tests.harness.processes import ran
 
-NAMES = ["Event", "Pipeline", "Producer", "Reader", "Settings", "errors"]
+NAMES = ["Event", "Pipeline", "Producer", "Reader", "Settings", "VersionedTable", "errors"]
 
 
 def test_the_names_are_these() -> None:

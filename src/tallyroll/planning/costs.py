@@ -270,7 +270,7 @@ def _reading(plan: Plan) -> list[CostLine]:
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / settings.lasting.mean
     stripes = max([plan.stripes, *plan.hot_shards().values()])
-    larger = f"{plan.stripes:,} stripes, or the N of the hottest key that has its own"
+    larger = f"the larger of {plan.stripes:,} stripes and the N of keys that have their own"
     return [
         CostLine(
             COUNTS_READ,
