@@ -17,6 +17,7 @@ from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out, turn
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, to_make
+from tallyroll.lifecycle.warming import Warming
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.lengths import length_of, text_of_length
@@ -28,6 +29,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
+from tallyroll.ports.table_listing import TableLoads
 from tallyroll.ports.totals import Totals
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
@@ -39,7 +41,7 @@ AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is creat
 
 @dataclass(eq=False)
 class Roller:
-    """Creates, opens, closes and seals windows; one per process."""
+    """Creates, opens, closes and seals windows; one per process. Without `loads` it warms none."""
 
     settings: Settings
     store: Store
@@ -47,6 +49,7 @@ class Roller:
     totals: Totals
     queue: Queue
     effects: Effects
+    loads: TableLoads | None = None
     _draining: Draining = field(init=False)
     _current: Spec | None = field(default=None, init=False)
 
@@ -95,6 +98,10 @@ class Roller:
         if pointer:
             self._move_live(calendar, pointer, lived, now)
         self._roll_up(lived, deadline, rolled)
+        if self.loads:  # last, since it changes states that were read before
+            Warming(self.settings, self.store, self.catalog, self.loads, self.effects).run(
+                lived, rolled
+            )
         current = calendar.grid.at(self.effects.now()).id
         rolled.states.update(window.status for window in lived)
         rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self.effects.now(), self.settings)

@@ -168,8 +168,10 @@ class CommonSettings(Described):
     warm_units_max: int = setting(
         0,
         Whole(0, WARM_UNITS_MAX),
-        "maximum warm throughput that a new table gets by the peak of the last windows;"
-        " 0: it does not follow the peak",
+        "maximum warm throughput that a table gets by itself: a new one by the peak of the last"
+        " windows, an open one twice what it takes when it is throttled as a whole; also the bound"
+        " of `tallyroll windows warm`; 0: none gets any by itself, and the command has no"
+        " bound",
     )
     provisioned: Mapping[str, int] = setting(
         {},

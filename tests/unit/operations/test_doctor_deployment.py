@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -25,15 +26,16 @@ from tallyroll.ports.stack import (
     ScheduleCard,
     Subscription,
 )
-from tallyroll.ports.table_listing import TableCard
+from tallyroll.ports.table_listing import TableCard, TableFacts, TableLoad, TableStatus
 from tallyroll.resources import declare
 from tests.docs.commands import check, of_sentences
 from tests.harness.doctoring import CLEAN, FakeStack, case_of, grown, listing_of, states
-from tests.harness.pipeline import HOUR, NOW, Pipeline, StillEffects
+from tests.harness.pipeline import HOUR, NOW, WINDOW, Pipeline, StillEffects
 
 QUEUE, LETTERS = "https://sqs/1/tallyroll-events", "https://sqs/1/tallyroll-dead-letters"
 ARN = "arn:aws:sqs:us-east-1:1:tallyroll-events"
 LAMBDA = "arn:aws:lambda:us-east-1:1:function:tallyroll-"
+WARM = TableFacts(TableStatus.ACTIVE, protected=True, warm=4_000)
 
 
 def role(package: str) -> str:
@@ -276,6 +278,37 @@ def test_throttles(pipeline: Pipeline) -> None:
     long = whole(throttles={"tallyroll-catalog": [(at, 2) for at in range(5)]})
     sign = only(looked(pipeline, long), "throttles")
     assert sign.text.startswith("tallyroll-catalog: 10 requests")
+
+
+@pytest.mark.parametrize(
+    ("load", "facts", "limit", "remedy"),
+    [
+        (
+            TableLoad(3_900, 40),
+            WARM,
+            "the table has not grown to its load (3,900 write units a second of 4,000)",
+            f"`tallyroll windows warm {WINDOW} --units 8000`",
+        ),
+        (
+            TableLoad(1_900, 40),
+            WARM,
+            "a key is hot (1,900 write units a second of 4,000)",
+            f"`tallyroll top --window {WINDOW}`",
+        ),
+        (TableLoad(3_900, 40, 40), WARM, "a limit of the whole table", "table-throttles"),
+        (TableLoad(3_900, 40), replace(WARM, warm=None), "a key or the table", "windows warm"),
+        (TableLoad(900, 40), replace(WARM, provisioned=True), "a key or the table", "pack"),
+    ],
+)
+def test_throttles_of_a_key_and_of_a_windows_table_are_told_apart(
+    pipeline: Pipeline, load: TableLoad, facts: TableFacts, limit: str, remedy: str
+) -> None:
+    deployed = whole(loads={f"tallyroll-{WINDOW}": load})
+    with patch.object(pipeline.store, "describe_table", return_value=facts):
+        sign = only(looked(pipeline, deployed), "throttles", Level.WARNING)
+    assert f"{WINDOW}: 40 writes were throttled in the last 5 minutes: {limit}" in sign.text
+    assert remedy in sign.remedy
+    assert sign.window == WINDOW
 
 
 def test_the_table_of_identities() -> None:
