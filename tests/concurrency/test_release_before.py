@@ -300,6 +300,34 @@ def test_it_counts_where_a_wish_was_frozen_and_freezes_without_one(
     ]
 
 
+def test_it_hands_back_what_is_of_a_window_by_the_calendar(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Beside it, it counts what is of a window before the first month."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, cache_live_ms=0)
+    catalog = crowd.made.catalog
+    calendar, live = catalog.calendar(), catalog.live()
+    assert calendar
+    assert live
+    grid = calendar.grid.with_length("month", crowd.spec.end)
+    assert catalog.extend(calendar, replace(calendar, grid=grid), live)
+    first = grid.lengths[-1][0]
+    open_window(crowd.made, grid.at(first), first)
+
+    def event(name: str, ts: int) -> Message:
+        return Message(name, json.dumps({"key": "k", "ts": ts, "id": name}), ts, 1, name)
+
+    own = {"name": crowd.settings.name, "shards": 8, "stripes_min": 8, "bucket": "archive"}
+    hourly, monthly = event("a", crowd.now), event("b", first + 40 * HOUR)
+    with running(dynamodb_endpoint, tmp_path, own) as before:
+        assert before.write(hourly) == ([], 1, [])
+        assert before.write(hourly, monthly, event("c", crowd.now)) == (["b"], 1, [])
+        report = written(crowd, [hourly, monthly])
+        assert (report.events, report.duplicates, report.failures) == (1, 1, [])
+    assert crowd.made.reader.count("k", until=grid.at(first).end).events == 3
+
+
 def test_it_hands_back_and_reads_all_where_tallies_have_a_width_of_their_own(
     dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
