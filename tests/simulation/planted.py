@@ -147,7 +147,7 @@ PLANTED = (
     Planted(planted_retractions.retracted_without_an_operators_word, 7),
     Planted(planted_retractions.claim_not_read_again, 7),
     Planted(planted_retractions.record_read_before_the_tombstone, 7),
-    Planted(planted_retractions.tombstones_of_a_sealed_window_not_read, 7),
+    Planted(planted_retractions.tombstones_of_a_sealed_window_not_read, 2006),
     Planted(planted_retractions.correction_of_the_total_itself, 7),
     Planted(planted_retractions.correction_without_an_entry, 7),
     Planted(planted_retractions.correction_after_which_days_stay, 7),
