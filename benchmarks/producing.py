@@ -40,6 +40,7 @@ LOAD_KEYS = 20
 LOAD_EVENTS = 1_500  # of each key
 LOAD_RATE = 1_500  # events a second that the writers take
 PARTITIONS = 4  # of a new table
+SHARDS = 16  # of a key; over 256, the default, a key alone just reaches a partition's limit
 EVENT_UNITS = 2.041  # of a single event in full batches (make costs)
 LEVELS, ROUNDS = (1, 3, 6, 9), 50
 BARS = " ▁▂▃▄▅▆▇█"
@@ -106,7 +107,7 @@ def load() -> list[tuple[str, str]]:
 
 def units_by_second(events: Sequence[tuple[str, str]]) -> list[list[float]]:
     """The write units of each partition in each second, if writers take events in this order."""
-    settings = Settings()
+    settings = Settings(shards=SHARDS)
     suffix = STRATEGIES["calculated"]
     chance = random.Random(20261122)
     partition_of: dict[str, int] = {}

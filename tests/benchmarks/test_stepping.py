@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from benchmarks.stepping import (
     CASES,
@@ -44,6 +45,19 @@ def test_a_step_is_taken_by_many_shards_and_throttles_few() -> None:
     assert many.delay < 3
     assert many == stepped(Case(2_000, 256, 8_000, seconds=6), 1)
     assert many != stepped(Case(2_000, 256, 8_000, seconds=6), 2)
+
+
+def test_the_document_has_every_case_and_none_that_fails() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sharding.md").read_text(encoding="utf-8")
+    region = text.split("<!-- stepping -->")[1].split("<!-- /stepping -->")[0]
+    heading, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in region.split("\n") if line
+    ]
+    assert tuple(heading) == of_cases([])[0]
+    for case, row in zip(CASES, rows, strict=True):
+        assert row[:3] == [f"{case.peak:,.0f}", f"{case.shards:,}", f"{case.warm_units:,}"]
+        found = replace(FINE, throttled=float(row[3].rstrip("%")) / 100, delay=float(row[5]))
+        assert kept(case, found)
 
 
 def test_what_is_assumed_of_aws_is_told() -> None:

@@ -19,12 +19,14 @@ import pytest
 
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.ingest.writer import BatchReport
+from tallyroll.lifecycle.freezing import put_spec
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.model.messages import Message
 from tallyroll.model.retractions import Retraction
 from tallyroll.model.specs import IdentityScope, Spec
-from tallyroll.model.states import Status
+from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Span
+from tallyroll.operations.heat.wishes import WishDesk
 from tallyroll.pipeline import Pipeline
 from tallyroll.reasons import Reason
 from tests.concurrency.crowd import HOUR, Crowd, open_window
@@ -41,6 +43,7 @@ from types import SimpleNamespace
 import boto3
 from moto import mock_aws
 from tallyroll.ingest.writer import Writer
+from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
@@ -72,6 +75,8 @@ for line in sys.stdin:
     elif verb == "count":
         counts = [made.reader.count(key, None, None, 60_000, consistent=True) for key in asked]
         told = [count.events for count in counts]
+    elif verb == "freeze":
+        told = made.catalog.put_spec(freeze(made.catalog.window(*asked), settings)).hot
     else:
         told = [str(problem) for problem in made.cleanup.run(60_000).problems]
     print(json.dumps(told), flush=True)
@@ -245,6 +250,82 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
     state = crowd.made.catalog.window(spec.window)
     assert state
     assert state.status is Status.EXPORTING
+
+
+def test_it_counts_where_a_wish_was_frozen_and_freezes_without_one(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It ignores why a key has its shards. What it freezes may lack a wish, which the list says."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, cache_live_ms=0)
+    made, span = crowd.made, crowd.spec.span
+    calendar = made.catalog.calendar()
+    assert calendar
+    desk = WishDesk(made.catalog, calendar, made.effects)
+    later = [calendar.grid.after(span)]
+    later.append(calendar.grid.after(later[0]))
+    split = desk.split("k", 64, later[0].start)
+    for each in later:
+        table = f"{crowd.settings.name}-{each.id}"
+        assert made.catalog.create(Window(each.id, table, each.start, each.end))
+    window = made.catalog.window(later[0].id)
+    assert window
+    spec = put_spec(window, calendar, made.catalog, made.store, crowd.settings, made.effects.now())
+    assert (spec.hot, spec.why) == ({"k": 64}, {"k": "wish"})
+    made.store.make_table(window.table, {"tallyroll": crowd.settings.name})
+    made.store.open_gates(spec)
+    made.catalog.advance(replace(window, status=Status.OPEN))
+
+    own = {
+        "name": crowd.settings.name,
+        "shards": 8,
+        "stripes_min": 8,
+        "buckets": 16,
+        "gates": 64,
+        "bucket": "archive",
+    }
+    body = {"key": "k", "ts": spec.start + 1}
+    votes = [
+        Message(f"m{n}", json.dumps({**body, "id": f"e{n}"}), spec.start + 2, 1, "r")
+        for n in range(VOTES)
+    ]
+    with running(dynamodb_endpoint, tmp_path, own) as before:
+        assert before.write(*votes) == ([], VOTES, [])
+        report = written(crowd, votes)
+        assert (report.events, report.duplicates) == (0, VOTES)
+        assert before.ask("freeze", later[1].id) == {}
+    lacking = [one for one in desk.hot_keys() if one.lacks]
+    assert [(one.key, one.window, one.shards, one.wish) for one in lacking] == [
+        ("k", later[1].id, 8, split.wish)
+    ]
+
+
+def test_it_hands_back_what_is_of_a_window_by_the_calendar(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Beside it, it counts what is of a window before the first month."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    crowd = Crowd.gathered(stripes=8, **OF_BEFORE, cache_live_ms=0)
+    catalog = crowd.made.catalog
+    calendar, live = catalog.calendar(), catalog.live()
+    assert calendar
+    assert live
+    grid = calendar.grid.with_length("month", crowd.spec.end)
+    assert catalog.extend(calendar, replace(calendar, grid=grid), live)
+    first = grid.lengths[-1][0]
+    open_window(crowd.made, grid.at(first), first)
+
+    def event(name: str, ts: int) -> Message:
+        return Message(name, json.dumps({"key": "k", "ts": ts, "id": name}), ts, 1, name)
+
+    own = {"name": crowd.settings.name, "shards": 8, "stripes_min": 8, "bucket": "archive"}
+    hourly, monthly = event("a", crowd.now), event("b", first + 40 * HOUR)
+    with running(dynamodb_endpoint, tmp_path, own) as before:
+        assert before.write(hourly) == ([], 1, [])
+        assert before.write(hourly, monthly, event("c", crowd.now)) == (["b"], 1, [])
+        report = written(crowd, [hourly, monthly])
+        assert (report.events, report.duplicates, report.failures) == (1, 1, [])
+    assert crowd.made.reader.count("k", until=grid.at(first).end).events == 3
 
 
 def test_it_hands_back_and_reads_all_where_tallies_have_a_width_of_their_own(

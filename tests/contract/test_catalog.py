@@ -172,6 +172,12 @@ def test_hot_keys_are_noted_by_window(engine: Engine) -> None:
     engine.catalog.note_hot(later, ["x"])
     assert engine.catalog.hot(window) == ["another", "hot", "käse"]
     assert engine.catalog.hot(later) == ["x"]
+    assert engine.catalog.throttled(window) == []
+    engine.catalog.note_hot(window, ["hot", "new"], ["new"])
+    engine.catalog.note_hot(window, ["hot"], ["hot"])
+    assert engine.catalog.hot(window) == ["another", "hot", "käse", "new"]
+    assert engine.catalog.throttled(window) == ["hot", "new"]
+    assert engine.catalog.throttled(later) == []
 
 
 def test_an_uploaded_object_is_marked_once_and_for_good(engine: Engine) -> None:

@@ -28,7 +28,8 @@ from typing import Any
 import pytest
 
 from local.runtime.api import FunctionFailed
-from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE
+from tallyroll.reads.http import OTHER_PATHS, ROUTES
 from tallyroll.reasons import Reason
 from tests.e2e.conftest import BRIEF, NAME
 from tests.e2e.deployment import Deployment
@@ -235,8 +236,7 @@ def test_a_rejected_body_that_fits_into_no_message_goes_to_the_deployed_bucket(
 
 
 def test_every_route_answers(pipeline: DeployedPipeline, counted: Counted) -> None:
-    paths = ("/v1/counters", "/v1/event", "/v1/events", "/v1/top")
-    assert set(pipeline.api.routes) == {f"GET {path}" for path in (*paths, OTHER_PATHS)}
+    assert set(pipeline.api.routes) == {f"GET {path}" for path in (*ROUTES, OTHER_PATHS)}
     window = counted.window
     status, one = pipeline.api.get("/v1/event", key="ada", id=counted.id, window=window)
     assert (status, one["value"]) == (200, "2"), one
@@ -244,6 +244,8 @@ def test_every_route_answers(pipeline: DeployedPipeline, counted: Counted) -> No
     assert (status, len(many["events"])) == (200, 7), many
     status, top = pipeline.api.get("/v1/top", window=window, n="1")
     assert (status, top["top"]) == (200, [{"key": "ada", **ADA}]), top
+    status, series = pipeline.api.get("/v1/series", key="ada", since=window, tz="Europe/Berlin")
+    assert (status, series["events"], series["tz"]) == (200, ADA["events"], "Europe/Berlin"), series
     status, problem = pipeline.api.get("/v1/counters")
     assert (status, problem["status"]) == (400, 400), problem
     status, problem = pipeline.api.get("/v1/votes")
@@ -330,7 +332,9 @@ def test_every_metric_that_an_alarm_watches_is_published(
             watched.add((metric["MetricName"], named["pipeline"], named["service"]))
 
     assert len(watched) > 5
-    assert watched - published == {("HeldByRate", NAME, "writer")}  # only where a rate holds back
+    # Only where a rate holds back, or where DynamoDB does.
+    silent = ("HeldByRate", *(f"Throttles-{each}" for each in OF_KEY + OF_TABLE))
+    assert watched - published == {(name, NAME, "writer") for name in silent}
 
 
 def test_what_was_counted_outlives_the_stack(

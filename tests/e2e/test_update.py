@@ -40,7 +40,11 @@ from tests.harness.replacements import KEPT
 pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.slow, pytest.mark.proof]
 
 WINDOW_SECONDS = 4
-CHANGED = HASTE | {"TALLYROLL_NAME": NAME, "TALLYROLL_WINDOW_SECONDS": str(WINDOW_SECONDS)}
+CHANGED = HASTE | {
+    "TALLYROLL_NAME": NAME,
+    "TALLYROLL_WINDOW_SECONDS": str(WINDOW_SECONDS),
+    "TALLYROLL_STRIPES_RULE": "shards",  # for the way back, as docs/deploy.md says
+}
 ITEM = {"pk": {"S": "kept"}, "sk": {"S": "kept"}}
 log = logging.getLogger(__name__)
 

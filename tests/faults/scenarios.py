@@ -29,11 +29,13 @@ from tests.faults.lives import (
 )
 from tests.faults.plans import At, LostReplies, Only, Seeded, crash
 from tests.faults.results import Result, Results
+from tests.faults.wishing import wished_life
 from tests.faults.world import FUNCTIONS, World
 
 SEEDS = tuple(range(7))
 MORE_SEEDS = tuple(range(7, 24))  # as many of them as the matrix still needs
 PARTS = 4
+WISH = "adapters/dynamodb/wishes.py:DynamoWishes.put_wishes.<locals>.once PutItem"
 RETRACT = "adapters/dynamodb/store.py:DynamoStore.retract TransactWriteItems"
 PIPELINE: Mapping[str, Any] = {"identity": "pipeline"}
 KEY: Mapping[str, Any] = {"identity": "key"}
@@ -92,6 +94,18 @@ class Scenarios:
             return self.retracted(f"{RETRACT} {kind}", Only(RETRACT, kind))
 
         return self.results.of(f"retract-{kind.name.lower()}", make)
+
+    def wished(self, name: str, plan: Plan) -> Result:
+        """A life in which an operator wishes shards for a key, and withdraws another wish."""
+        return self._live(f"wished, {name}", 0, plan, wished_life, write_rate=0)
+
+    def wish_under(self, kind: Kind) -> Result:
+        """The same, in which one kind of fault strikes the put of the wishes."""
+
+        def make() -> Result:
+            return self.wished(f"{WISH} {kind}", Only(WISH, kind))
+
+        return self.results.of(f"wish-{kind.name.lower()}", make)
 
     def reference(self) -> Result:
         """The short life without any fault; its result has the sites of all its calls."""

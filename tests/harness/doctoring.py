@@ -21,6 +21,7 @@ from tallyroll.ports.stack import (
     ScheduleCard,
     Subscription,
 )
+from tallyroll.ports.table_listing import TableLoad
 from tallyroll.resources import declare
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
 
@@ -66,6 +67,7 @@ class FakeStack:
     rules: Mapping[str, QueueRules] = field(default_factory=dict)
     policies: Mapping[str, str | StoreError] = field(default_factory=dict)
     throttles: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    loads: Mapping[str, TableLoad] = field(default_factory=dict)
     hidden: int = 0
     alarming: Sequence[AlarmCard] = ()
     hearing: Mapping[str, Sequence[Subscription] | StoreError] = field(default_factory=dict)
@@ -107,6 +109,9 @@ class FakeStack:
 
     def throttled(self, table: str, since: int) -> Sequence[tuple[int, int]]:
         return self.throttles.get(table, ())
+
+    def table_load(self, table: str, since: int) -> TableLoad:
+        return self.loads.get(table, TableLoad())
 
     def in_flight(self, since: int) -> int:
         return self.hidden

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tallyroll.ports.rate import RateLine, Turn
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
+from tests.infra.conftest import Synthesize
 from tests.infra.operations import needs
 from tests.infra.policies import Context, Role, UnknownOperatorError, meets
 from tests.infra.templates import FUNCTIONS, Template, actions, statements
@@ -132,7 +134,7 @@ def _notes(pipeline: Pipeline, window: WindowId) -> None:
     """All that writers ever note."""
     catalog, now = pipeline.catalog, pipeline.effects.now()
     catalog.note_straggler(window, now)
-    catalog.note_hot(window, ["a.b"])
+    catalog.note_hot(window, ["a.b"], ["a.b"])
     catalog.settle_mappings(now)
     catalog.beat(now, finished=True)
     asked = now * 1_000
@@ -214,6 +216,47 @@ def test_every_request_is_allowed(
     put = ("PutItem", "identities", IN_TRANSACTION) in found["writer"]
     assert put is (identity == "pipeline")
     assert len(found["writer"]) > 20
+
+
+def test_the_roller_warms_a_table_by_the_rights_that_it_has_anyway(
+    synthesize: Synthesize, template: Template, made: list[Sent]
+) -> None:
+    """The option changes no role: metrics are read, and tables changed, for other reasons too."""
+    warming = synthesize(warm_units_max=9_000)
+    for function in FUNCTIONS:
+        assert statements(warming, function) == statements(template, function)
+    settings = replace(SETTINGS, warm_units_max=9_000)
+    for declared in declare(settings).permanent:
+        make_client("dynamodb").create_table(**table_request(declared))
+    url = make_client("sqs").create_queue(QueueName="events")["QueueUrl"]
+    pipeline = Pipeline(replace(settings, queue_url=url), SteadyEffects())
+    for _ in range(2):
+        pipeline.roller.run(60_000)
+    now = pipeline.effects.now()
+    [window] = [one for one in pipeline.catalog.windows(0, now) if one.status is Status.OPEN]
+    for name, value in (("WriteThrottleEvents", 9), ("ConsumedWriteCapacityUnits", 230_000)):
+        make_client("cloudwatch").put_metric_data(
+            Namespace="AWS/DynamoDB",
+            MetricData=[
+                {
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "TableName", "Value": window.table}],
+                    "Timestamp": datetime.fromtimestamp(now / 1000 - 120, UTC),
+                    "Value": value,
+                }
+            ],
+        )
+    made.clear()
+    rolled = pipeline.roller.run(60_000)
+
+    assert (rolled.steps["warm"], rolled.problems) == (1, [])
+    facts = pipeline.store.describe_table(window.table)
+    assert facts
+    assert facts.warm == 8_000
+    allowed = {action for one in statements(template, "roller") for action in actions(one)}
+    asked = {(service, operation) for service, operation, _ in made}
+    assert {("cloudwatch", "GetMetricStatistics"), ("dynamodb", "UpdateTable")} <= asked
+    assert {need for one in asked for need in needs(*one)} <= allowed
 
 
 def test_the_pattern_of_months_is_the_one_of_their_keys() -> None:

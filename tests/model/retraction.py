@@ -1,7 +1,8 @@
 """What a writer does with the message of a retraction.
 
 It finds the event's record, by its identity, by the claim of a redrive, or in the window that the
-retraction names; then it puts a tombstone beside the record, or a correction beside the total.
+retraction names; then it puts a tombstone beside the record, or a correction beside the total. Of a
+dropped window only the operator's item tells what to correct.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from tests.model.writer import ACK, FIRST_OF_RETRACTION, REJECT
 
 Step = tuple[Action, State]
 IDENTITY = FIRST_OF_RETRACTION
-CLAIM, RECORD, PUT, STATE, TOMBSTONE, SEALED_RECORD, AGAIN, CLAIM_AGAIN, CORRECT = range(21, 30)
+CLAIM, RECORD, PUT, STATE, TOMBSTONE, SEALED_RECORD, AGAIN = range(21, 28)
+ITEM, CLAIM_AGAIN, CORRECT = range(28, 31)
+PROVEN = -1  # seen in the operator's item: not a reason to reject
 
 
 def steps(world: World, state: State, index: int, writer: Writer) -> Iterator[Step]:
@@ -34,14 +37,10 @@ def _done(writer: Writer) -> Writer:
 
 
 def _identity_read(world: World, state: State, writer: Writer) -> Moves:
-    """An operator's item that proves an archive's record says the place. Else the identity may, and
-    the claim does: with the record's time both lead to the same, so the identity need not be read.
+    """The identity may say the place, and the claim does: with the record's time both lead to the
+    same, so the identity need not be read.
     """
     number = writer.message
-    if proof := state.proofs[number]:
-        after = writer._replace(step=STATE, place=proof - 1)
-        yield ("read item", number, proof - 1, "proven in the archive"), after, state
-        return
     slots = world.slots[number][world.homes[number]]
     found = next((each for slot in slots if (each := state.identities[slot])), None)
     if found:
@@ -79,6 +78,7 @@ def _record_read(world: World, state: State, writer: Writer) -> Moves:
     if world.mistake is Mistake.CONTENT_NOT_READ:
         yield ("read nothing", number, place, ""), writer._replace(step=PUT, saw=0), state
         return
+    yield from _sealed_first(world, state, writer)
     window = state.windows[place]
     stored = _found(world, window, writer)
     if stored:
@@ -91,9 +91,6 @@ def _record_read(world: World, state: State, writer: Writer) -> Moves:
     by_identity = writer.saw == 1
     after = writer._replace(step=CLAIM if by_identity else STATE, saw=0)
     yield ("read record", number, place, answer), after, state
-    if after.step == STATE:
-        late = writer._replace(step=REJECT, saw=s.NOTHING_TO_RETRACT)
-        yield ("read record", number, place, f"{answer}, waited long enough"), late, state
 
 
 def _group(world: World, writer: Writer, stored: int) -> s.Numbers:
@@ -131,21 +128,49 @@ def _tombstone_put(world: World, state: State, writer: Writer) -> Moves:
     yield ("put tombstone", number, place, "committed, no answer"), writer, put
 
 
+def _sealed_first(world: World, state: State, writer: Writer) -> Moves:
+    """The state may be read before the record: of a window that is sealed nothing is tried in vain.
+    A window that is not sealed then is read as if it had not been asked.
+    """
+    place = writer.place
+    status = state.windows[place].status
+    if status >= s.SEALED and writer.saw != 1:
+        yield from _state_read(world, state, writer._replace(step=STATE, saw=0))
+    else:
+        yield ("read state", writer.message, place, s.STATUS_NAMES[status]), writer, state
+
+
 def _state_read(world: World, state: State, writer: Writer) -> Moves:
-    """Until its window is sealed a retraction waits; then tombstone and record are read anew."""
+    """Until its window is sealed a retraction waits, if its event is absent until no copy of it
+    should come; then tombstone and record are read anew.
+    """
     number, place = writer.message, writer.place
     status = state.windows[place].status
-    action = ("read state", number, place, s.STATUS_NAMES[status])
+    name = s.STATUS_NAMES[status]
+    action = ("read state", number, place, name)
     if status < s.SEALED:
         yield action, None, state
+        if not writer.saw:
+            late = writer._replace(step=CLAIM_AGAIN, saw=s.NOTHING_TO_RETRACT)
+            yield ("read state", number, place, f"{name}, waited long enough"), late, state
     elif status < s.DROPPING:
         counted = _is_there(world, state, number)
         first = SEALED_RECORD if _record_first(world) else TOMBSTONE
         yield action, writer._replace(step=first, saw=0, counted=counted), state
-    elif state.proofs[number] == place + 1:
-        yield action, writer._replace(step=CORRECT, saw=_archived(world, state, writer)), state
     else:
-        yield action, writer._replace(step=REJECT, saw=s.NOT_PROVEN), state
+        yield action, writer._replace(step=ITEM, saw=0), state
+
+
+def _item_read(world: World, state: State, writer: Writer) -> Moves:
+    """The operator's item is read here, or before all else: then it may not say yet that the event
+    is proven in the archive.
+    """
+    number, place = writer.message, writer.place
+    if state.proofs[number]:
+        proven = writer._replace(step=CLAIM_AGAIN, saw=PROVEN)
+        yield ("read item", number, place, "proven in the archive"), proven, state
+    unproven = writer._replace(step=CLAIM_AGAIN, saw=s.NOT_PROVEN)
+    yield ("read item", number, place, "not proven"), unproven, state
 
 
 def _record_first(world: World) -> bool:
@@ -153,8 +178,9 @@ def _record_first(world: World) -> bool:
 
 
 def _archived(world: World, state: State, writer: Writer) -> int:
-    """The record as the operator's item has it, from the archive."""
-    return state.windows[writer.place].archive[0][world.messages[writer.message].names[0]]
+    """The record as the operator's item has it, from the archive of the window of its proof."""
+    number = writer.message
+    return state.windows[state.proofs[number] - 1].archive[0][world.messages[number].names[0]]
 
 
 def _is_there(world: World, state: State, number: int) -> bool:
@@ -170,8 +196,8 @@ def _tombstone_read(world: World, state: State, writer: Writer) -> Moves:
     if window.table == s.NO_TABLE:
         yield ("read tombstone", number, place, "no table"), writer._replace(step=STATE), state
         return
-    tomb = window.table == s.TABLE and window.tombs[world.messages[number].names[0]]
-    if tomb:
+    tomb = window.tombs[world.messages[number].names[0]]
+    if tomb and _found(world, window, writer):
         yield ("read tombstone", number, place, "found"), _done(writer), state
         return
     known = _record_first(world) and writer.saw
@@ -205,16 +231,21 @@ def _state_read_again(world: World, state: State, writer: Writer) -> Moves:
     elif world.mistake is Mistake.CLAIM_NOT_READ_AGAIN:
         yield action, writer._replace(step=REJECT, saw=s.NOTHING_TO_RETRACT), state
     else:
-        yield action, writer._replace(step=CLAIM_AGAIN), state
+        yield action, writer._replace(step=CLAIM_AGAIN, saw=s.NOTHING_TO_RETRACT), state
 
 
 def _claim_read_again(world: World, state: State, writer: Writer) -> Moves:
-    """The event may have been redriven since its place was sought: then it is sought anew."""
+    """The event may have been redriven since its place was sought: then it is sought anew. Also a
+    proof that came since may be that of another window.
+    """
     number = writer.message
     claim = state.claims[world.claim_of[number]]
-    after = writer._replace(step=REJECT, saw=s.NOTHING_TO_RETRACT)
     if claim not in (s.NOWHERE, writer.place):
         after = writer._replace(step=RECORD, place=claim, saw=0, counted=False)
+    elif writer.saw == PROVEN:
+        after = writer._replace(step=CORRECT, saw=_archived(world, state, writer))
+    else:
+        after = writer._replace(step=REJECT)
     yield ("read claim", number, claim, "again"), after, state
 
 
@@ -246,6 +277,7 @@ _STEPS = (
     _tombstone_read,
     _sealed_record_read,
     _state_read_again,
+    _item_read,
     _claim_read_again,
     _correction_put,
 )

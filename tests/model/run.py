@@ -12,6 +12,7 @@ from tests.model import stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
+from tests.model.wishes import tell_wishes
 from tests.model.words import told
 from tests.model.world import World
 from tests.model.worlds import LARGE, PLANTED, SMALL, world_named
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.stripes:
         return _stripes()
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or _stripes() or failed
+    return _mistakes(PLANTED) or _stripes() or tell_wishes() or failed
 
 
 def named(mistake: Mistake | stripes.Mistake) -> str:

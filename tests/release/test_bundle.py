@@ -171,7 +171,7 @@ def test_byte_code_holds_lambdas_paths_only(bundle: Path) -> None:
 def test_packages_are_those_of_the_project_and_their_needs() -> None:
     names = {package.name.replace("_", "-") for package in packages()}
 
-    assert names == {"aws-lambda-powertools", "jmespath", "typing-extensions"}
+    assert names == {"aws-lambda-powertools", "jmespath", "typing-extensions", "tzdata"}
     pinned = {package.name for package in packages(with_boto3=True)}
     assert {"boto3", "botocore", "s3transfer", "urllib3"} < pinned
 

@@ -2,7 +2,8 @@
 windows that concern it.
 
 A *subject* is a message with a writer, or a letter with an operator. In the model it is message 0.
-Message 1 stands for all other contents of its identity, message 2 for those of another window.
+Message 1 stands for all other contents of its identity, message 2 for those of another window. If
+it retracts (`retraction_truth.py`), message 1 is the event that it means.
 Window 0 is that of its time, window 1 any that does not concern it; further ones are those to which
 it is or may be redriven.
 """
@@ -24,7 +25,7 @@ from tallyroll.model.windows import window_start
 from tallyroll.ports.catalog import Claim
 from tests.model import redrive, retraction, state, writer
 from tests.model.state import Action, Numbers, Operator, State, Writer
-from tests.model.world import KEY, PIPELINE, WINDOW, Event, World
+from tests.model.world import KEY, PIPELINE, WINDOW, Event, Retraction, World
 from tests.simulation.holdings import Identity
 from tests.simulation.identity_rules import is_deleted
 from tests.simulation.sent import Sent
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 At = Writer | Operator
 OWN, RIVAL, FOREIGN = 0, 1, 2
+MEANT = 1  # by a retraction
 GATES = 2  # 2: all are open; 1: some; 0: none
 STATUSES = {
     Status.CREATING: state.OPEN,  # the model begins later: its table and gates are there, or not
@@ -80,31 +82,38 @@ class Subject:
 
 
 class Kind(NamedTuple):
-    """What makes a world: how many keys, the windows' rules, whether the message comes too late."""
+    """What makes a world: how many keys, the windows' rules, whether the message comes too late, or
+    is a retraction.
+    """
 
     keys: int
     rules: Numbers
     late: bool
+    retracts: bool = False
 
 
 class View(NamedTuple):
-    """What a subject's world holds now; all small numbers."""
+    """What a subject's world holds now; all small numbers. `proof`: 1 + the window in whose archive
+    an operator has proven what it retracts.
+    """
 
     kind: Kind
     windows: tuple[state.Window, ...]
     identities: tuple[Numbers, ...]
     claims: Numbers
+    proof: int = 0
 
 
 @cache
 def world_of(kind: Kind) -> World:
     """The world of a subject."""
     names = tuple(range(kind.keys))
+    own = Event(names, late=kind.late, late_again=kind.late)
     return World(
         "simulated",
         "a message of the simulation, with its rivals",
         (
-            Event(names, late=kind.late, late_again=kind.late),
+            Retraction(names) if kind.retracts else own,
             Event(names, content=1),
             Event(names, content=2, home=1),
         ),
@@ -114,6 +123,7 @@ def world_of(kind: Kind) -> World:
         until=(state.DROPPED,) * len(kind.rules),
         gates=GATES,
         operator=(OWN,),
+        proves=kind.retracts,
     )
 
 
@@ -148,9 +158,16 @@ def taken(view: View) -> Operator:
     return after.operator
 
 
+@lru_cache(maxsize=1 << 10)
+def is_provable(view: View, place: int) -> bool:
+    """Whether an operator may find what is retracted in the archive of a window."""
+    found = redrive.steps(world_of(view.kind), _state(view._replace(proof=0)))
+    return ("prove in archive", OWN, place, "") in [action for action, _ in found]
+
+
 def _state(view: View) -> State:
-    none = (0,) * len(world_of(view.kind).messages)
-    return State(0, view.windows, view.identities, view.claims, none, (), (), (), None)
+    proofs = (view.proof, *[0] * (len(world_of(view.kind).messages) - 1))
+    return State(0, view.windows, view.identities, view.claims, proofs, (), (), (), None)
 
 
 class Abstraction:
@@ -175,15 +192,22 @@ class Abstraction:
         home, sent = self._oracle.window_of(subject.sent.time), subject.sent
         return [(home, key, sent.id) for key in self.keys(subject)]
 
-    def view(self, subject: Subject, *, late: bool = False, ungated: bool = False) -> View:
-        """The truth as it concerns a subject. `ungated`: the gate that is asked is missing."""
+    def view(
+        self, subject: Subject, *, late: bool = False, ungated: bool = False, kept: bool = False
+    ) -> View:
+        """The truth as it concerns a subject. `ungated`: the gate that is asked is missing; `kept`:
+        identities are there that were put just now, and are deleted at once.
+        """
         subject.windows[0] = self._oracle.window_of(subject.sent.time)
         keys, kind = self._kind(subject, late=late)
         return View(
             kind,
             tuple([self._window(subject, name, keys, ungated) for name in subject.windows]),
             tuple(
-                [self._identity(subject, name) for name in self._item_names(subject, kind, keys)]
+                [
+                    self._identity(subject, name, kept=kept)
+                    for name in self._item_names(subject, kind, keys)
+                ]
             ),
             (self.claim(subject) if subject.redriven else state.NOWHERE, state.NOWHERE),
         )
@@ -283,13 +307,13 @@ class Abstraction:
             names += identity_names(scoped, of, subject.sent.id)
         return names
 
-    def _identity(self, subject: Subject, name: str) -> Numbers:
+    def _identity(self, subject: Subject, name: str, *, kept: bool) -> Numbers:
         system = self._system
         item = system.store.identity_items.get(name)
         if item is None:
             return ()
         world = system.world
-        forgets = system.plan.identities.forgets
+        forgets = system.plan.identities.forgets and not kept
         if forgets and is_deleted(world.seed, name, item, world.now, system.day_seconds):
             return ()
         identity = (item["w"]["S"], item["k"]["S"], subject.sent.id)
@@ -307,12 +331,12 @@ class Abstraction:
             [1 + self.content(subject, each) if each in stored else 0 for each in identities]
         )
         status = self.status(name, self.state_of(name))
-        table, gates = self._table(name, [each for each in identities if each in stored])
+        table, gates = self.table(name, [each for each in identities if each in stored])
         if ungated:
             gates = state.NO_GATE
         return state.Window(status, table, gates, records, none, none)
 
-    def _table(self, window: str, stored: Sequence[Identity]) -> tuple[int, int]:
+    def table(self, window: str, stored: Sequence[Identity]) -> tuple[int, int]:
         """Whether a window's table is there, or was made again, and how many gates are open."""
         spec = self.spec(window)
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,18 @@ from tallyroll.operations.probe.judge import judge
 from tallyroll.reads.http import answer_counter
 from tallyroll.reads.lookups import TOP_MAX
 from tallyroll.reads.top import Top
-from tests.simulation.holdings import MICROS, Identity
+from tests.simulation.holdings import Identity, Name
 from tests.simulation.producers import KEYS
 from tests.simulation.sandboxes import Context, Invocation
-from tests.simulation.truth import Read
+from tests.simulation.sent import Asked
+from tests.simulation.truth import Read, added, told_sums
 
 if TYPE_CHECKING:
     from tallyroll.model.records import Record
+    from tallyroll.model.retractions import Tombstone
     from tallyroll.model.specs import Spec
     from tests.simulation.pipeline import System
+    from tests.simulation.retraction_book import Retracted
 
 LAST = "99999999T999999Z"
 EVERY_MS_MAX = 80_000
@@ -41,6 +43,11 @@ class Historian:
     def __init__(self, system: System) -> None:
         self._system = system
         self.history = History()
+        """Of accepted events, whether they are retracted or not."""
+        self.retractions = History()
+        """Of those that are retracted."""
+        self._retracts = system.plan.retractions.retracts
+        self._taken_back: list[tuple[int, Name, Retracted]] = []
         self._acknowledged: list[tuple[str, int, list[Identity]]] = []
         self._shown_at: dict[histories.Identity, float] = {}
 
@@ -48,6 +55,9 @@ class Historian:
         """Take note that a message was deleted from the queue, and of what counts for it."""
         oracle = self._system.oracle
         sent = oracle.sent[message_id]
+        if isinstance(sent, Asked) and message_id not in oracle.dead:
+            for name, done in oracle.retractions.effect_of(sent).items():
+                self._taken_back.append((self._system.world.now, name, done))
         counting = [] if sent.bad else oracle.book.counts_as(sent)
         self._acknowledged.append((message_id, self._system.world.now, counting))
 
@@ -60,33 +70,20 @@ class Historian:
         start = window_start(spec.window)
         self._shown_at.update({(start, each.key, each.id): shown_at for each in records})
 
+    def on_retract(self, spec: Spec, tombstones: Sequence[Tombstone], shown_at: float) -> None:
+        """The same of a transaction of tombstones."""
+        start = window_start(spec.window)
+        self._shown_at.update({(start, *_record(each.name)): shown_at for each in tombstones})
+
     def on_read(self, read: Read, body: Mapping[str, Any], asked: str = "") -> None:
         """Take note of an answer of the aggregator's."""
-        shares = [
-            Share.of_window(window_start(part["window"]), part["events"], _micros(part["sum"]))
-            for part in body["windows"]
-        ]
-        for part in body.get("rolled_up", ()):
-            name = part["period"].replace("-", "")
-            period = period_of((DAY if len(name) == len("20261120") else MONTH) + name)
-            shares.append(Share(period.start, period.end, part["events"], _micros(part["sum"])))
-        seen = histories.ProbeRead(
-            f"sandbox {read.sandbox}",
-            read.key,
-            read.began,
-            read.ended,
-            body["events"],
-            _micros(body["sum"]),
-            since=window_start(read.since),
-            until=inf if read.until == LAST else window_start(read.until),
-            cache_ms=0 if read.consistent else read.cache_ms,
-            shares=tuple(shares),
-            missing=tuple(map(window_start, body.get("missing", ()))),
-            complete=body["complete"],
-            as_of=round(datetime.fromisoformat(body["as_of"]).timestamp() * 1000) - read.clock_ms,
-            asked=asked,
-        )
-        self.history.reads.append(seen)
+        for history, of in self._histories():
+            history.reads.append(_probed(read, body, asked, of))
+
+    def _histories(self) -> list[tuple[History, int]]:
+        """The histories, and where an answer has their sums."""
+        both = [(self.history, 0), (self.retractions, 2)]
+        return both if self._retracts else both[:1]
 
     def live(self) -> None:
         """Read as long as producers send: a key window by window, the largest keys of a window."""
@@ -124,9 +121,18 @@ class Historian:
                     identity = (window_start(window), key, record_id)
                     seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
                     history.counted.append(Fact(identity, sent.n, sent.amount, seen_at))
-        verdict = judge(history)
-        for finding in verdict.findings:
-            system.world.fail(f"history: {finding.rule}: {finding.text}")
+        for (window, *rest), done in system.oracle.retractions.retracted.items():
+            identity = (window_start(window), *_record(rest))
+            fact = Fact(identity, done.n, done.amount, done.first_asked)
+            self.retractions.sent.append(fact)
+        for at, (window, *rest), done in self._taken_back:
+            identity = (window_start(window), *_record(rest))
+            seen_at = max(at, ceil(self._shown_at.get(identity, 0)))
+            self.retractions.counted.append(Fact(identity, done.n, done.amount, seen_at))
+        for judged, _ in self._histories():
+            for finding in judge(judged).findings:
+                which = "retracted, " if judged is self.retractions else ""
+                system.world.fail(f"history: {which}{finding.rule}: {finding.text}")
 
     def _read_by_window(self, key: str) -> None:
         began = self._system.world.now
@@ -161,12 +167,18 @@ class Historian:
             told = invocation.answer
             self._system.world.note(f"largest of {window[9:15]}: {told.events}, {told.complete}")
             for key in dict.fromkeys(KEYS):
-                self.history.reads.append(self._seen(key, told, invocation, began))
+                for history, of in self._histories():
+                    history.reads.append(self._seen(key, told, invocation, began, of))
 
-    def _seen(self, key: str, top: Top, invocation: Invocation, began: int) -> histories.ProbeRead:
+    def _seen(
+        self, key: str, top: Top, invocation: Invocation, began: int, of: int
+    ) -> histories.ProbeRead:
         """A key's place among the largest, which are all: what is not there is said to be empty."""
-        sums = [(tally.n, tally.amount) for tally in top.largest if tally.key == key]
-        n, amount = sums[0] if sums else (0, 0)
+        n, amount = 0, 0
+        for tally in top.largest:
+            if tally.key == key:
+                sums = added((tally.n, tally.amount, 0, 0), (*tally.retracted, *tally.retracted))
+                n, amount = sums[of : of + 2]
         start = window_start(top.window)
         return histories.ProbeRead(
             f"sandbox {invocation.sandbox.number}",
@@ -185,5 +197,38 @@ class Historian:
         )
 
 
-def _micros(text: str) -> int:
-    return int(Decimal(text) * MICROS)
+def _probed(read: Read, body: Mapping[str, Any], asked: str, of: int) -> histories.ProbeRead:
+    """What the history has of an answer of the aggregator's: `of` which of its sums."""
+    shares = [
+        Share.of_window(window_start(part["window"]), *_pair(part, of)) for part in body["windows"]
+    ]
+    for part in body.get("rolled_up", ()):
+        name = part["period"].replace("-", "")
+        period = period_of((DAY if len(name) == len("20261120") else MONTH) + name)
+        shares.append(Share(period.start, period.end, *_pair(part, of)))
+    return histories.ProbeRead(
+        f"sandbox {read.sandbox}",
+        read.key,
+        read.began,
+        read.ended,
+        *_pair(body, of),
+        since=window_start(read.since),
+        until=inf if read.until == LAST else window_start(read.until),
+        cache_ms=0 if read.consistent else read.cache_ms,
+        shares=tuple(shares),
+        missing=tuple(map(window_start, body.get("missing", ()))),
+        complete=body["complete"],
+        as_of=round(datetime.fromisoformat(body["as_of"]).timestamp() * 1000) - read.clock_ms,
+        asked=asked,
+    )
+
+
+def _pair(part: Mapping[str, Any], of: int) -> tuple[int, int]:
+    sums = told_sums(part)
+    return sums[of], sums[of + 1]
+
+
+def _record(rest: Sequence[Any]) -> tuple[str, str]:
+    """The key of a retracted event, and a name of its own."""
+    key, record_id, index = rest
+    return key, record_id if index is None else f"{record_id}#{index}"

@@ -15,7 +15,12 @@ from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
 from tallyroll.model.states import Status, Window
 
 Identity = tuple[str, str, str]
+Name = tuple[str, str, str, int | None]
+"""The window, key and id of a record, and the index of an event in a packet."""
+Weight = tuple[int, int, int, int]
+"""Events and amount, and those of them that were retracted."""
 MICROS = 1_000_000
+NOTHING = (0, 0, 0, 0)
 
 
 class WeighedItems(dict[tuple[str, str], Item]):
@@ -28,7 +33,8 @@ class WeighedItems(dict[tuple[str, str], Item]):
         super().__init__()
         self._clock = clock
         self.changes: list[tuple[int, tuple[str, str], Item | None]] = []
-        self.unbalanced: dict[str, tuple[int, int]] = {}
+        self.unbalanced: dict[str, Weight] = {}
+        self.negative: set[tuple[str, str]] = set()
         self.places: dict[tuple[str, str], str] = {}
         self.twice: list[str] = []
         self._parts: dict[tuple[str, str], list[int]] = {}
@@ -46,17 +52,26 @@ class WeighedItems(dict[tuple[str, str], Item]):
             return
         if pk.startswith("~t."):
             key, sign = sk[2:].rpartition(".")[0], -1
+            if _n(item) < 0:
+                self.negative.add(primary)
+        elif is_tombstone(sk):
+            key, sign = pk.rpartition(".")[0], -1
         else:
             key, sign = pk.rpartition(".")[0], 1
             if owner := _manifest(item):
                 self._count(owner[0], sk[2:], 0, owner[1] if owner[0] == key else 0)
             if self.places.setdefault((key, sk), pk) != pk:
                 self.twice.append(f"{sk} of {key}")
-        n, amount = self.unbalanced.pop(key, (0, 0))
-        n += sign * (_n(item) - (_n(before) if before else 0))
-        amount += sign * (_v(item) - (_v(before) if before else 0))
-        if n or amount:
-            self.unbalanced[key] = (n, amount)
+        had = self.unbalanced.pop(key, NOTHING)
+        more = _weight(sk, item)
+        less = _weight(sk, before) if before else NOTHING
+        n, amount = (sign * (more[at] - less[at]) for at in (0, 1))
+        # What tombstones say was retracted, their tallies must say too.
+        side = 1 if is_tombstone(sk) else -1
+        rn, rv = (side * (more[at] - less[at]) for at in (2, 3))
+        weight = had[0] + n, had[1] + amount, had[2] + rn, had[3] + rv
+        if weight != NOTHING:
+            self.unbalanced[key] = weight
 
     def _count(self, key: str, record_id: str, less: int, more: int) -> None:
         """Weigh chunks against what records declare; `torn` are the records that lack some, and
@@ -74,6 +89,8 @@ class WeighedItems(dict[tuple[str, str], Item]):
         """What does not agree, or "" if all does."""
         if self.unbalanced:
             return f"tallies are off by {self.unbalanced}"
+        if self.negative:
+            return f"tallies without the event that was retracted: {self.negative}"
         if self.twice:
             return f"stored twice: {self.twice}"
         torn = f"chunks without their record, or a record without some: {self.torn}"
@@ -107,6 +124,21 @@ def _manifest(item: Any) -> tuple[str, int] | None:
     return key, count
 
 
+def is_tombstone(sk: str) -> bool:
+    """Whether this is the sort key of a tombstone, of an event or of one in a packet."""
+    return sk.startswith(("r#", "p#"))
+
+
+def _weight(sk: str, item: Any) -> Weight:
+    """What a record, tally or tombstone holds."""
+    n, amount = _n(item), _v(item)
+    if is_tombstone(sk):
+        return n, amount, n, amount
+    if "rn" in item:
+        return n, amount, int(item["rn"]["N"]), int(Decimal(item["rv"]["N"]) * MICROS)
+    return n, amount, 0, 0
+
+
 def _n(item: Any) -> int:
     return int(item["n"]["N"])
 
@@ -117,20 +149,32 @@ def _v(item: Any) -> int:
 
 @dataclass(slots=True)
 class Found:
-    """What the tables or archives hold in the end: records, and sums by (window, key)."""
+    """What the tables or archives hold in the end: records, tombstones, and sums by (window, key):
+    of records less tombstones, and of tallies. `retracted` are those that tallies name.
+    """
 
     records: dict[Identity, tuple[int, int]] = field(default_factory=dict)
     by_records: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     by_tallies: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     twice: list[Identity] = field(default_factory=list)
+    tombstones: dict[Name, tuple[int, int]] = field(default_factory=dict)
+    retracted: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
     def add(self, window: str, item: Any) -> None:
         """Count one item."""
         pk, sk, sums = item["pk"]["S"], item["sk"]["S"], self.by_records
         if pk.startswith("~g.") or sk.startswith("c#"):
             return
+        sign = 1
         if pk.startswith("~t."):
             key, sums = sk[2:].rpartition(".")[0], self.by_tallies
+            _, _, rn, rv = _weight(sk, item)
+            if rn:
+                before = self.retracted.get((window, key), (0, 0))
+                self.retracted[window, key] = (before[0] + rn, before[1] + rv)
+        elif is_tombstone(sk):
+            key, sign = pk.rpartition(".")[0], -1
+            self.tombstones[(window, key, *_tombstone_place(sk))] = (_n(item), _v(item))
         else:
             key = pk.rpartition(".")[0]
             identity = (window, key, sk[2:])
@@ -138,7 +182,15 @@ class Found:
                 self.twice.append(identity)
             self.records[identity] = (_n(item), _v(item))
         n, amount = sums.get((window, key), (0, 0))
-        sums[window, key] = (n + _n(item), amount + _v(item))
+        sums[window, key] = (n + sign * _n(item), amount + sign * _v(item))
+
+
+def _tombstone_place(sk: str) -> tuple[str, int | None]:
+    """The id and index in the sort key of a tombstone, read without the core."""
+    if sk.startswith("r#"):
+        return sk[2:], None
+    record_id, _, index = sk[2:].rpartition("#")
+    return record_id, int(index)
 
 
 def made_again(catalog: MemoryCatalog, store: MemoryStore) -> list[str]:

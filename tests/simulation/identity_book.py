@@ -72,6 +72,10 @@ class IdentityBook:
         """Take note of when a delivery began."""
         self._received[message.receipt] = self._world.now
 
+    def began(self, message: Message) -> int:
+        """When (ms) this delivery of a message began; 0 if it was never delivered."""
+        return self._received.get(message.receipt, 0)
+
     def contents_of(self, identity: Identity) -> Sequence[Content]:
         """The contents that a stored record may have: one, but where mappings change keys."""
         return self._contents.get(identity, ())
@@ -117,7 +121,7 @@ class IdentityBook:
         taken, content = self.taken_by(sent), self._oracle.content_of(sent)
         own = self._oracle.identities_of(sent)
         if letter.reason in IDENTITY_FIRST:
-            begun = self._received.get(letter.message.receipt, 0)
+            begun = self.began(letter.message)
             for each in taken:
                 known = max(each.at, self._ruled(sent)) < begun and self._world.now < each.until
                 if known and each.contents == (content,):
@@ -135,8 +139,11 @@ class IdentityBook:
         """Since when (ms) the rules stand by which a message may be known."""
         return max(map(self.ruled_since, (self._oracle.window_of(sent.time), sent.target)))
 
-    def on_counted(self, spec: Spec, record: Record, messages: Sequence[Sent]) -> Sequence[Content]:
-        """Take note of a record, and check that its id was free; gives what it may hold.
+    def on_counted(
+        self, spec: Spec, record: Record, messages: Sequence[Sent]
+    ) -> tuple[Sequence[Content], Sent]:
+        """Take note of a record, and check that its id was free; gives what it may hold, and a
+        message that brought it.
 
         It was brought by a message of its time and amount: contents of one id differ in one of
         them, or in their keys.
@@ -150,7 +157,7 @@ class IdentityBook:
         self._contents[identity], self._times[identity] = contents, record.ts
         if spec.identity != IdentityScope.WINDOW and brought[0].record_id is not None:
             self._take(spec, record, brought, contents)
-        return contents
+        return contents, brought[0]
 
     def _take(
         self, spec: Spec, record: Record, own: Sequence[Sent], contents: Sequence[Content]

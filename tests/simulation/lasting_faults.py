@@ -6,8 +6,9 @@ moment until another, or for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +137,8 @@ class Ailing:
         found = getattr(self._port, verb)
         if not callable(found):
             return found
-        if verb == "commit":
-            return self._commit
+        if verb in ("commit", "retract"):
+            return partial(self._transacted, verb, found)
         return self._checked(verb, found)
 
     def _checked(self, verb: str, perform: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,13 +148,12 @@ class Ailing:
 
         return call
 
-    def _commit(self, spec: Any, records: Sequence[Any], increments: Sequence[Any]) -> Outcome:
-        """A commit never raises: its outcome says what the DynamoDB adapter makes of the error."""
+    def _transacted(self, verb: str, perform: Callable[..., Outcome], *args: Any) -> Outcome:
+        """A transaction never raises: its outcome says what the adapter makes of the error."""
         try:
-            self._lasting_faults.check(self._function, self._name, "commit", [spec])
+            self._lasting_faults.check(self._function, self._name, verb, args[:1])
         except Throttled as error:
             return Outcome(Verdict.THROTTLED, detail=str(error))
         except Refused as error:
             return Outcome(Verdict.UNKNOWN, detail=str(error))
-        outcome: Outcome = self._port.commit(spec, records, increments)
-        return outcome
+        return perform(*args)

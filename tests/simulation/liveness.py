@@ -23,6 +23,7 @@ from tallyroll.reasons import Reason
 from tests.simulation.alarms import MORE_PERIODS, raised
 from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.plans import FAULTS_MS, SETTINGS, START_MS, WINDOW_MS
+from tests.simulation.sent import Asked
 from tests.simulation.truth import window_name
 
 if TYPE_CHECKING:
@@ -162,10 +163,22 @@ class Liveness:
         sent = system.oracle.sent[held.id]
         if self.fails("letters") and (sent.bad or self._can_never_count(held)):
             return True
+        if isinstance(sent, Asked):
+            return self._may_wait(sent)
         if not self.fails("roller") or sent.bad:
             return False
         window = system.catalog.window(system.oracle.identity_of(sent)[0])
         return window is None or window.status in (Status.CREATING, Status.CLOSING)
+
+    def _may_wait(self, asked: Asked) -> bool:
+        """Whether a retraction may wait in the queue for ever: for its window, or for the seal."""
+        if not self.fails("roller"):
+            return False
+        catalog, home = self._system.catalog, self._system.oracle.retractions.home_of(asked)
+        claim = catalog.claims([it := (home, asked.key, asked.id)]).get(it)
+        windows = (catalog.window(each) for each in (home, claim.target if claim else home))
+        waiting = (Status.CREATING, Status.CLOSING)
+        return any(window is None or window.status in waiting for window in windows)
 
     def _can_never_count(self, held: Held) -> bool:
         """Whether a message has deserved to be rejected by now, by the oracle's own reckoning."""

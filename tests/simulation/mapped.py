@@ -32,6 +32,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.plans import SETTINGS
 from tests.simulation.planted import Planted
+from tests.simulation.planted_retractions import one_key_of_a_group_retracted
 from tests.simulation.producers import KEYS, Letter
 from tests.simulation.sent import Sent
 from tests.simulation.world import UNBOUND, Bounds
@@ -320,6 +321,7 @@ PLANTED = (
     Planted(events_divided_by_the_plan, 1),
     Planted(events_divided_by_bisecting, 2),
     Planted(keys_by_processing_time, 1),
+    Planted(one_key_of_a_group_retracted, 7),
     Planted(read_without_settling, 0),
     Planted(appended_without_a_condition, 0, SLOW_APPENDS),
 )

@@ -22,6 +22,7 @@ from tallyroll.reasons import Reason
 from tests.simulation.deaths import KINDS
 from tests.simulation.lasting_faults import ILL
 from tests.simulation.liveness import PARTS
+from tests.simulation.marking_retractions import watch_retractions
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched
 
@@ -56,6 +57,11 @@ REASONS = {
         Reason.WINDOW_SEALED,
         Reason.ID_CONFLICT,
         Reason.CRASHES_WRITER,
+        Reason.BAD_RETRACTION,
+        Reason.RETRACTION_OFF,
+        Reason.RETRACTION_NOT_AUTHORIZED,
+        Reason.RETRACTION_UNPROVEN,
+        Reason.NOTHING_TO_RETRACT,
     )
 }
 LIES = {
@@ -94,6 +100,7 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Redriver, "_counted_beyond", known)
     patch.setattr(Reader, "count", reads.around(Reader.count))
     watch_windows(system, patch)
+    watch_retractions(system, patch)
 
 
 class _Commits:
@@ -189,7 +196,7 @@ class _Batches:
             self._hit("counted-later")
         if kind is Disposition.DUPLICATE and not case.placed:
             self._hit("remembered")
-        if kind is Disposition.DUPLICATE and case.span:
+        if kind is Disposition.DUPLICATE and case.span and not case.retraction:
             self._known_by_id(case)
         if kind is Disposition.DUPLICATE and case.placed:
             state = self._system.catalog.window(case.placed.spec.window)
@@ -220,8 +227,8 @@ class _Queue:
             self._hit("deleted-in-vain")
         delete(receipt)
 
-    def on_dead(self, on_dead: Perform, letter: Any) -> None:
-        on_dead(letter)
+    def on_dead(self, on_dead: Perform, letter: Any, *rest: Any) -> None:
+        on_dead(letter, *rest)
         oracle = self._system.oracle
         sent = oracle.sent[letter.message.id]
         if letter.reason is Reason.ID_CONFLICT and oracle.book.is_rival_elsewhere(sent):

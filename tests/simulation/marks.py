@@ -11,6 +11,38 @@ from collections.abc import Mapping
 
 from tests.simulation.model_calls import MAPPED, mark_of
 
+RETRACTION_MARKS: Mapping[str, str] = {
+    "retracted-open": "events are retracted while their window is open",
+    "retracted-sealed": "an event is retracted after its window was sealed",
+    "retracted-dropped": "the same, and the window's table is gone: an operator has proven it",
+    "retracted-in-packet": "an event of a packet is retracted",
+    "retraction-before-event": "a retraction is asked before its event counts, and waits for it",
+    "retraction-follows-claim": "an event is retracted that was redriven into another window",
+    "retraction-without-table": "a retraction meets no table",
+    "retraction-gate-shut": "a tombstone meets a gate that is shut",
+    "retraction-unknown": "a tombstone's outcome is unknown, and it is tried again",
+    "retraction-contended": "a tombstone meets a conflict",
+    "tombstone-met": "a retraction finds a tombstone of its event",
+    "own-tombstone-met": "a retraction that is tried again finds its own tombstone",
+    "correction-met": "a retraction finds a correction of its event",
+    "retractions-of-one-in-batch": "a batch holds several retractions of one event",
+    "correction-after-proof": "a correction comes between the proof of an archive and the drop",
+    "corrections-copied": "corrections are copied beside an archive",
+    "retraction-redriven": "a retraction that was rejected is redriven, and has its effect",
+    "retraction-authorized-later": "the same, and it was authorized only then",
+    "letter-beside-effect": "a retraction is rejected, though its event is retracted already",
+    "retracted-id-rejected": "an event is rejected whose identity is that of a retracted one",
+    "retract-finds-it-done": "the command finds that an event is retracted",
+    "retract-proves": "the command proves an event in the archive of a dropped window",
+    "retract-hopeless": "the command finds that an event is not there, and can never come",
+    "read-retracted": "a count says that some events are retracted",
+    "read-rolled-up-retracted": "a count takes a day or month of which events are retracted",
+    "rejected-bad-retraction": "a retraction is rejected that names no single event rightly",
+    "rejected-retraction-off": "a retraction is rejected by a writer for which nobody may",
+    "rejected-retraction-not-authorized": "a retraction is rejected that no operator authorized",
+    "rejected-retraction-unproven": "a retraction is rejected, since its window was dropped",
+    "rejected-nothing-to-retract": "a retraction is rejected whose event is not there",
+}
 MARKS: Mapping[str, str] = {
     # Batches and commits
     "twice-in-batch": "a batch holds an event twice",
@@ -71,6 +103,7 @@ MARKS: Mapping[str, str] = {
     "identities-throttled": "the table of identities is throttled",
     "identity-deleted": "an identity is deleted, since its time is over",
     "identity-used-again": "an id counts again that was forgotten",
+    **RETRACTION_MARKS,
     # Windows and their states
     "calendar-extended": "windows get another length",
     "extended-in-vain": "windows get no other length, since another run was faster",

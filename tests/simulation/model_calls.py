@@ -9,6 +9,7 @@ MAPPED = (
     *("look up identity", "claim", "redrive", "delete letter"),
     *("close", "shut gate", "note shut", "put total", "seal", "export", "prove", "tag"),
     *("drop table", "finish", "make table late"),
+    *("put tombstone", "read tombstone", "put correction", "read item", "prove in archive"),
 )
 
 

@@ -32,7 +32,7 @@ ANY = View(Kind(1, (0, 0, 0), late=False), (NONE,) * 3, (), (NOWHERE, NOWHERE))
 """For actions that look at nothing but the writer or operator."""
 FROZEN = "it never changes, or an old one makes a message wait"
 NOTES = "it changes when windows close and messages come, not what a step does"
-UPLOADS = "uploaded payloads are no concern of the model"
+PAYLOADS = "a record's payload never changes, and says what it says of its packet's events"
 UNMAPPED: Mapping[str, str] = {
     "calendar": FROZEN,
     "settle_mappings": FROZEN,
@@ -49,6 +49,7 @@ UNMAPPED: Mapping[str, str] = {
     "counts": NOTES,
     "delay": "it hides a message that is handed back",
     "body": "a letter's body never changes",
+    "chunks": PAYLOADS,
     "peek": "letters are taken when the page begins on which they are",
     "give_back": "a letter may be left at any time",
     "count": "the scan of letters ends by it",
@@ -146,6 +147,10 @@ class Steps:
                 after = [after for found, after in moves(view, at) if found[0] == call]
                 subject.at += [each for each in there(after) if each not in subject.at]
 
+    def _view(self, subject: Subject) -> View:
+        """The truth as it concerns a message."""
+        return self._truth.view(subject)
+
     def _hit(self, call: str) -> None:
         self._system.marks.hit(mark_of(call))
 
@@ -162,7 +167,7 @@ class Steps:
         """End the simulation: a read that no message needs now, in the model and in the table."""
         if any(each.ambiguous for each in subjects):
             return
-        after = [_told(each, self._truth.view(each), each.path) for each in subjects]
+        after = [_told(each, self._view(each), each.path) for each in subjects]
         self._world.fail(
             f"model: seed {self._world.seed}: {self._world.current.name} reads {what}; the model"
             f" does not allow this step after {' / '.join(after) or 'nothing'}"
@@ -176,7 +181,7 @@ def _told(subject: Subject, view: View, path: Sequence[Action]) -> str:
         f"window {n}: {state.STATUS_NAMES[one.status]}, {TABLES[one.table]}, {GATES[one.gates]},"
         f" records {one.records}"
         for n, one in enumerate(view.windows)
-        if n < len(subject.windows) and subject.windows[n] and view is not ANY
+        if n < len(subject.windows) and subject.windows[n] and view.windows is not ANY.windows
     ]
     lines = map(str.strip, told(world_of(view.kind), path))
     known = [f"identities {view.identities}, claim {view.claims[0]}"] if truth else []

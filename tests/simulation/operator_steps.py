@@ -22,7 +22,7 @@ from tests.model.redrive import (
     STATE,
 )
 from tests.model.state import NOWHERE, Operator
-from tests.simulation.abstraction import OWN, At, Subject, moves, taken
+from tests.simulation.abstraction import OWN, At, Subject, View, moves, taken
 from tests.simulation.model_steps import (
     ANY,
     Judge,
@@ -32,6 +32,8 @@ from tests.simulation.model_steps import (
     all_of,
     at_steps,
 )
+from tests.simulation.retraction_truth import ANY as ANY_RETRACTION
+from tests.simulation.retraction_truth import Retracting, RetractionTruth
 
 SILENT: Mapping[str, str] = {
     "look up record": "a window that was never made, before the first of all, has no record",
@@ -54,6 +56,7 @@ class OperatorSteps(Steps):
     def __init__(self, system: Any, clock_ms: int) -> None:
         super().__init__(system)
         self._clock_ms = clock_ms
+        self._retracted = RetractionTruth(system)
         self._pages: dict[str, list[Subject]] = {}
 
     def begin(self, use_case: Any) -> None:
@@ -63,12 +66,15 @@ class OperatorSteps(Steps):
     def _redrive(self, redrive: Perform, letters: Sequence[Any]) -> Any:
         page = self._pages[self._world.current.name] = []
         for letter in letters:
-            sent = self._system.oracle.sent[letter.first_id]
-            if not sent.bad:
-                subject = self._truth.subject(f"letter {letter.id}", sent, redriven=True)
-                subject.at.append(taken(ANY))
-                subject.path.append(("take letter", OWN, NOWHERE, str(letter.reason)))
-                page.append(subject)
+            sent, name = self._system.oracle.sent[letter.first_id], f"letter {letter.id}"
+            found: Subject | None = None
+            found = self._retracted.retracting(name, letter.first_id, letter.body)
+            if found is None and not sent.bad:
+                found = self._truth.subject(name, sent, redriven=True)
+            if found:
+                found.at.append(taken(_any(found)))
+                found.path.append(("take letter", OWN, NOWHERE, str(letter.reason)))
+                page.append(found)
                 self._hit("take letter")
         for subject in page:
             same = [each for each in page if each.sent.id == subject.sent.id]
@@ -80,6 +86,10 @@ class OperatorSteps(Steps):
         return decisions
 
     def _page(self) -> list[Subject]:
+        """The letters of events of the page."""
+        return [each for each in self._letters() if not isinstance(each, Retracting)]
+
+    def _letters(self) -> list[Subject]:
         """The letters of the page on which the current task works, or one that it started."""
         name = self._world.current.name
         found = (page for at, page in self._pages.items() if f"{name}.".startswith(f"{at}."))
@@ -245,6 +255,8 @@ class OperatorSteps(Steps):
         """What is sent must be claimed when it is given to the wire: it may arrive much later."""
         for resend in args[0] if verb == "resend" else ():
             for subject in self._sent(resend):
+                if isinstance(subject, Retracting):  # it needs no claim
+                    continue
                 self._pass_identity(subject)
                 target = subject.number(resend.redrive.target)
                 claimed = [
@@ -258,15 +270,17 @@ class OperatorSteps(Steps):
                     self._fail(subject, view, ("redrive", OWN, target, ""), subject.at)
 
     def _sent(self, resend: Any) -> list[Subject]:
-        return [each for each in self._page() if each.sent.message_id == resend.redrive.id]
+        return [each for each in self._letters() if each.sent.message_id == resend.redrive.id]
 
     def _resend(self, resends: Sequence[Any]) -> Judge:
         def judge(_: Any) -> Learn | None:
             for resend in resends:
                 for subject in self._sent(resend):
                     target = subject.number(resend.redrive.target)
+                    if isinstance(subject, Retracting):  # it goes to its event's window
+                        target = NOWHERE
                     at = [each for each in at_steps(subject, SEND) if each.target == target]
-                    self._step(subject, ANY, ("redrive", OWN, target, ""), at)()
+                    self._step(subject, _any(subject), ("redrive", OWN, target, ""), at)()
             return None
 
         return judge
@@ -275,13 +289,17 @@ class OperatorSteps(Steps):
         names = [f"letter {letter.id}" for letter in letters]
 
         def judge(_: Any) -> Learn | None:
-            for subject in [each for each in self._page() if each.name in names]:
+            for subject in [each for each in self._letters() if each.name in names]:
                 action = ("delete letter", OWN, NOWHERE, "")
-                self._step(subject, ANY, action, at_steps(subject, DELETE))()
+                self._step(subject, _any(subject), action, at_steps(subject, DELETE))()
                 subject.at = []
             return None
 
         return judge
+
+
+def _any(subject: Subject) -> View:
+    return ANY_RETRACTION if isinstance(subject, Retracting) else ANY
 
 
 def _places(at: At, target: int) -> list[int]:

@@ -17,10 +17,12 @@ from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
+from tallyroll.reasons import Reason
 from tallyroll.settings import EXPORTERS, Settings
 from tests.simulation.compared import REDRIVE, steps_of
 from tests.simulation.identity_rules import QUEUE_DAYS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
+from tests.simulation.sent import Asked
 from tests.simulation.wires import LettersWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 CACHED_LONG_MS = 600_000  # older than most changes of the windows' length
 REDRIVE_MS_MAX = 60_000  # then the operator begins another one beside it
 LETTERS_MAX = 1_000
+IN_VAIN = 0.1
 WORKERS = 3  # of one redrive, side by side
 
 
@@ -48,7 +51,8 @@ class Operator:
         while system.producing:
             self._world.pause(40_000 + self._chance() * 300_000)
             rule = system.plan.identities.later(self._world.current.aside)
-            changes = {**self._changes(), **rule}
+            by_whom = system.plan.retractions.later(self._world.current.aside)
+            changes = {**self._changes(), **rule, **by_whom}
             settings = replace(SETTINGS, write_rate=system.plan.write_rate, **changes)
             self._world.note(f"deploys shards={settings.shards} gates={settings.gates}")
             system.deployed(settings)
@@ -177,7 +181,9 @@ class Operator:
         look = DeadLetterScan(letters, effects, LETTERS_MAX)
 
         def redrive(batch: list[ReceivedLetter]) -> None:
-            decisions = redriver.redrive([each for each in batch if self._may_go(each)])
+            going = [each for each in batch if self._may_go(each)]
+            system.retractors.beside_redrive([each.first_id for each in going])
+            decisions = redriver.redrive(going)
             courses = Counter(str(decision.why or decision.course) for decision in decisions)
             world.note(f"redrives {dict(courses)}")
 
@@ -193,8 +199,13 @@ class Operator:
         )
 
     def _may_go(self, letter: ReceivedLetter) -> bool:
-        """What is of the past goes to windows that are opened for it, and those must come first."""
+        """What is of the past goes to windows that are opened for it, and those must come first. A
+        retraction goes again mostly once an operator has authorized it.
+        """
         sent = self._system.oracle.sent[letter.first_id]
+        if isinstance(sent, Asked) and letter.reason is Reason.RETRACTION_NOT_AUTHORIZED:
+            book = self._system.oracle.retractions
+            return book.is_authorized(sent) or self._chance() < IN_VAIN
         return not (self._system.plan.history and sent.time < START_MS)
 
 

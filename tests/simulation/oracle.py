@@ -9,41 +9,43 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallyroll.adapters.memory import (
     DeadLetter,
     MemoryBucket,
     MemoryCatalog,
     MemoryStore,
-    MemoryTotals,
 )
 from tallyroll.adapters.memory.tables import Items
 from tallyroll.limits import LONE_DEATHS_MAX
 from tallyroll.model.messages import Message, RedriveMark
 from tallyroll.model.periods import PeriodState
 from tallyroll.model.records import Record
+from tallyroll.model.retractions import Tombstone
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+from tests.simulation.archive_book import ArchiveBook
 from tests.simulation.freezing import is_of, may_be_hot
 from tests.simulation.holdings import (
     Found,
     Identity,
     WeighedItems,
-    archive_items,
     last_items,
-    may_count,
-    told,
 )
 from tests.simulation.identity_book import Content, IdentityBook
-from tests.simulation.sent import Opened, Sent, too_late
+from tests.simulation.retraction_book import ONCE_MORE, RetractionBook
+from tests.simulation.sent import Asked, Opened, Sent, too_late
 from tests.simulation.spans import Spans
-from tests.simulation.truth import Read, Truth, window_name
+from tests.simulation.truth import Read, Truth, window_name, wrong_roll_up
 from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.watched_archives import SimTotals
 
 
 class Oracle:
@@ -52,14 +54,13 @@ class Oracle:
     def __init__(self, world: World, window_ms: int, day_seconds: int, *, with_fuse: bool) -> None:
         self._world = world
         self.book = IdentityBook(self, world, day_seconds)
+        self.retractions, self.archives = RetractionBook(self, world), ArchiveBook(world)
         self.spans = Spans(world, window_ms)
         self._with_fuse = with_fuse
         self.gentle = False
         self.truth = Truth()
         self.reads = 0
         self._specs: dict[str, Spec] = {}
-        self._proven: set[str] = set()
-        self._gone: set[str] = set()
         self.sent: dict[str, Sent] = {}
         self._by_id: dict[tuple[str, str], list[Sent]] = {}
         self._redriven: set[str] = set()
@@ -71,7 +72,6 @@ class Oracle:
         self.dead: dict[str, list[DeadLetter]] = {}
         self._deaths = Counter[str]()
         self.commits = 0
-        self.dropped = 0
         self.rolled_up = 0
 
     def window_of(self, ts: int) -> str:
@@ -121,13 +121,15 @@ class Oracle:
     def on_send(self, sent: Sent) -> None:
         """Take note of a message."""
         self.sent[sent.message_id] = sent
+        if isinstance(sent, Asked):
+            self.retractions.on_asked(sent)
         if not sent.bad:
             self._by_id.setdefault((sent.key, sent.id), []).append(sent)
 
     def on_redriven(self, message_id: str, redrive: RedriveMark) -> None:
         """Take note of a message that an operator sent again."""
         first = self.sent[redrive.id]
-        if first.bad or first.sent != redrive.sent:
+        if (first.bad and not isinstance(first, Asked)) or first.sent != redrive.sent:
             self._world.fail(f"2: {first} was redriven as {redrive}")
         again = replace(first, message_id=message_id, sent=self._world.now, target=redrive.target)
         self.on_send(replace(again, first_id=redrive.id, first_sent=redrive.sent))
@@ -136,6 +138,8 @@ class Oracle:
     def on_letter_deleted(self, first_id: str) -> None:
         """Check that what is a dead letter no more was sent again, or counts."""
         first = self.sent[first_id]
+        if isinstance(first, Asked) and first_id in self._redriven:
+            return
         known = self._counted.get(self.identity_of(first)[1:], ())
         if self.content_of(first) not in known and first_id not in self._redriven:
             self._world.fail(f"2: the dead letter of {first} was deleted, and it is nowhere")
@@ -185,6 +189,15 @@ class Oracle:
         for record in records:
             self._count(spec, record)
 
+    def on_retract(
+        self, spec: Spec, tombstones: Sequence[Tombstone], outcome: Outcome, items: WeighedItems
+    ) -> None:
+        """Check invariants 1, 4 and 7 after a transaction of tombstones."""
+        if finding := items.finding:
+            self._world.fail(f"1: {spec.window}: {finding}")
+        if outcome.verdict is Verdict.COMMITTED:
+            self.retractions.on_retracted(spec, tombstones)
+
     def _count(self, spec: Spec, record: Record) -> None:
         """Check that a record may be counted, and take note that it is."""
         fail, identity = self._world.fail, (spec.window, record.key, record.id)
@@ -196,7 +209,8 @@ class Oracle:
         if not any(self._admissible(sent, spec) for sent in messages):
             fail(f"5: {identity} was counted though it was sent too late or too early")
         if identity not in self.stored:
-            contents = self.book.on_counted(spec, record, messages)
+            contents, brought = self.book.on_counted(spec, record, messages)
+            self.retractions.on_counted(spec.window, record, brought)
             self._counted.setdefault(identity[1:], []).extend(contents)
             self.truth.on_counted(self._world.now, spec.window, record.key, record.n, record.amount)
         if self.stored.setdefault(identity, record.shard) != record.shard:
@@ -223,10 +237,12 @@ class Oracle:
             if "open" in item and not item["open"]["BOOL"] and after[primary]["open"]["BOOL"]:
                 self._world.fail(f"4: gate {primary} of {spec.window} was opened again")
 
-    def on_dead(self, letter: DeadLetter) -> None:
+    def on_dead(self, letter: DeadLetter, catalog: MemoryCatalog) -> None:
         """Take note of a message in the dead-letter queue."""
         sent = self.sent[letter.message.id]
         self.dead.setdefault(letter.message.id, []).append(letter)
+        if isinstance(sent, Asked):
+            self.retractions.check_letter(sent, letter, catalog)
         if sent.bad:
             return
         if letter.reason is Reason.WINDOW_SEALED and self.identity_of(sent)[0] not in self.sealed:
@@ -242,7 +258,9 @@ class Oracle:
         if message_id in self.dead:
             return
         sent = self.sent[message_id]
-        if sent.bad or not self.book.counts_as(sent):
+        if isinstance(sent, Asked):
+            self.retractions.check_acknowledged(sent)
+        elif sent.bad or not self.book.counts_as(sent):
             self._world.fail(f"2: message {message_id} {sent} was acknowledged and is nowhere")
 
     def on_total(self, total: Total) -> None:
@@ -255,20 +273,8 @@ class Oracle:
     ) -> None:
         """Check that the sums of a day or month, which stand now, are those of all its windows."""
         self.rolled_up += 1
-        if open_ := [window.id for window in windows if not window.status.sealed]:
-            self._world.fail(f"4: {state.name} is rolled up, but {open_} are not sealed")
-        names, true = {window.id for window in windows}, dict[str, tuple[int, int]]()
-        for (window, key), total in self.totals.items():
-            if window in names:
-                n, amount = true.get(key, (0, 0))
-                true[key] = (n + total.n, amount + total.amount)
-        found = {
-            row.key: (row.n, row.amount)
-            for row in rolled
-            if (row.period, row.epoch, row.windows) == (state.name, state.epoch, len(names))
-        }
-        if found != true:
-            self._world.fail(f"4: {state.name} is rolled up as {found}, its windows hold {true}")
+        if finding := wrong_roll_up(state, windows, rolled, self.totals):
+            self._world.fail(f"4: {finding}")
 
     def on_sealed(self, window: Window, items: WeighedItems) -> None:
         """Check that a window's totals equal its tallies and its records, now that it is sealed."""
@@ -291,37 +297,11 @@ class Oracle:
         if window.events != sum(n for n, _ in totals.values()):
             self._world.fail(f"4: {window.id}: state says {window.events} events, totals {totals}")
 
-    def on_proven(self, archive: str) -> None:
-        """Take note that an archive is proven."""
-        self._proven.add(archive)
-
-    def on_put(self, key: str, body: bytes, before: bytes | None) -> None:
-        """Check that no archive is written over, and a proven one not even added to."""
-        archive, inside, _ = key.partition("/AWSDynamoDB/")
-        if inside and before is not None and before != body:
-            self._world.fail(f"3: {key} was written over")
-        if inside and archive in self._proven:
-            self._world.fail(f"3: {key} was written into a proven archive")
-
-    def on_drop(self, window: Window | None, items: WeighedItems, tags: Any, bucket: Any) -> None:
-        """Check invariant 3 just before a table goes: proven, tagged, and its archive whole."""
-        if window and window.id in self._gone and not may_count(items.values()):
-            return  # made again by a roller that slept for long, and empty
-        if window is None or window.status is not Status.DROPPING or not tags.get("proven"):
-            self._world.fail(f"3: a table is dropped in state {window}, tags {tags}")
-            return
-        if f"{window.attempt.archive}/proof.json" not in bucket.list(f"{window.attempt.archive}/"):
-            self._world.fail(f"3: {window.id} is dropped, but there is no proof")
-        if told(items.values()) != told(archive_items(bucket, window)):
-            self._world.fail(f"3: {window.id} is dropped, but its archive is not the table")
-        self._gone.add(window.id)
-        self.dropped += 1
-
     def final(
         self,
         store: MemoryStore,
         catalog: MemoryCatalog,
-        totals: MemoryTotals,
+        totals: SimTotals,
         bucket: MemoryBucket,
         waiting: Sequence[str] = (),
     ) -> Found:
@@ -340,6 +320,7 @@ class Oracle:
         if sorted(found.records) != sorted(self.stored):
             lost = [identity for identity in self.stored if identity not in found.records]
             self._world.fail(f"1: committed, but in neither table nor archive: {lost}")
+        self.retractions.check(found, *totals.corrections_made())
         for total in totals.listed():
             if self.totals.get((total.window, total.key)) != total:
                 self._world.fail(f"4: {total} is not what was sealed")
@@ -351,10 +332,13 @@ class Oracle:
 
     def _judge(self, sent: Sent, found: Found, catalog: MemoryCatalog, *, waits: bool) -> None:
         letters = self.dead.get(sent.message_id, [])
+        if isinstance(sent, Asked):
+            self.retractions.judge(sent, letters, waits=waits)
+            letters = [each for each in letters if each.reason in ONCE_MORE]
         stored = None if sent.bad else found.records.get(self.identity_of(sent))
         counted = stored == (sent.n, sent.amount)
         elsewhere = not sent.bad and self.book.has_counted(sent)
-        if not (counted or elsewhere or letters or waits):
+        if not (counted or elsewhere or letters or waits or isinstance(sent, Asked)):
             self._world.fail(f"2: {sent} is neither counted nor a dead letter")
         for letter in letters:
             if not self._deserved(sent, letter, catalog, counted=counted):

@@ -15,10 +15,11 @@ from tallyroll.reasons import Reason
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.alarms import Raised, raised
 from tests.simulation.gauges import gauge_queues
+from tests.simulation.handlers import functions_of
 from tests.simulation.identity_rules import DAY_SECONDS
 from tests.simulation.lasting_faults import LastingFault
 from tests.simulation.paced import Leases
-from tests.simulation.pipeline import System, functions_of
+from tests.simulation.pipeline import System
 from tests.simulation.plans import START_MS, Plan
 from tests.simulation.producers import KEYS, Letter
 from tests.simulation.readers import Reader

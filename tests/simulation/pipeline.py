@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -14,25 +12,19 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from functions.cleanup import handler as cleanup_function
-from functions.dropper import handler as dropper_function
-from functions.roller import handler as roller_function
-from functions.writer import handler as writer_function
 from tallyroll import limits
 from tallyroll.errors import Absent, Archived
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.simulation.abstraction import Abstraction
-from tests.simulation.compared import watch_windows
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.echoes import Echoes
-from tests.simulation.gauges import Gauges, Publisher
+from tests.simulation.gauges import Gauges
+from tests.simulation.handlers import FUNCTIONS, handlers_of
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
-from tests.simulation.identity_rules import shorten_days
 from tests.simulation.lasting_faults import LastingFault, LastingFaults
 from tests.simulation.liveness import Liveness, forever
-from tests.simulation.marking import watch
 from tests.simulation.marking_windows import watch_store
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
@@ -48,22 +40,17 @@ from tests.simulation.plans import (
     has_large_payloads,
     oversleep_ms,
     plan_of,
-    small_layout,
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.readers import Reader
+from tests.simulation.retract_command import OPERATORS, RetractCommands
+from tests.simulation.retraction_rules import ASKING_MS, slowed
+from tests.simulation.retractors import Retractors
 from tests.simulation.sandboxes import Invocation, Platform, sqs_record
-from tests.simulation.small import SMALL
+from tests.simulation.sent import Sent
 from tests.simulation.sqs_rules import Rules, rules
-from tests.simulation.watched import (
-    SimBucket,
-    SimCatalog,
-    SimDeadLetters,
-    SimExports,
-    SimQueue,
-    SimStore,
-    SimTotals,
-)
+from tests.simulation.watched import SimCatalog, SimDeadLetters, SimQueue, SimStore
+from tests.simulation.watched_archives import SimBucket, SimExports, SimTotals
 from tests.simulation.weather import CALM, LETTER, forecast
 from tests.simulation.wires import StoreWire
 from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, World
@@ -71,13 +58,6 @@ from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, Wor
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
-SHARD_COST_MAX = 3  # so little traffic makes a key hot
-FUNCTIONS: dict[str, Any] = {
-    "writer": writer_function,
-    "roller": roller_function,
-    "cleanup": cleanup_function,
-    "dropper": dropper_function,
-}
 
 
 class System:
@@ -96,6 +76,8 @@ class System:
         self.weather = forecast(Random(f"{seed} weather"))
         if self.plan.gentle:
             self.weather = gentled(self.weather)
+        elif self.plan.retractions.retracts:
+            self.weather = slowed(self.weather, Random(f"{seed} slow retractions"))
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
         window_ms, rule = self.base.window_seconds * 1000, self.plan.identities
         self.day_seconds = max(rule.day_seconds, self.weather.clock_ms // 1000 + 1)
@@ -106,8 +88,10 @@ class System:
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
         ruled = {"exporter": self.plan.exporter, "write_rate": self.plan.write_rate, **rule.first()}
+        ruled |= self.plan.retractions.first()
         self.settings = replace(self.base, **ruled)
-        self.echoes = Echoes(self)
+        self.echoes, self.retractors = Echoes(self), Retractors(self)
+        self.retract_commands = RetractCommands(self)
         self.store = SimStore(self)
         self.metered: Any = self.store  # what has the store's metering
         self.totals = SimTotals(self)
@@ -171,6 +155,10 @@ class System:
         world.spawn("historian", self.historian.live, life)
         if plan.identities.remembers:  # after all others, whose chance it must not shift
             world.spawn("echoes", self.echoes.live, life)
+        if plan.retractions.retracts:
+            world.spawn("retractors", self.retractors.live, life)
+            for _ in range(OPERATORS):
+                world.spawn("retract", self.retract_commands.live, life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")
@@ -210,11 +198,19 @@ class System:
         held_back = self.producing and self.world.now < self.away_until.get(service, 0)
         return held_back or self.lasting_faults.has("away", service)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody may take events back now: for some time after the last one was sent."""
+        retracts = self.plan.retractions.retracts
+        return retracts and self.world.now < START_MS + FAULTS_MS + ASKING_MS
+
     def _drained(self, last: int) -> bool:
         """Whether the queue is empty, and every window that was over at `last` came to its end, as
         far as nothing fails for ever; and nobody sends any more.
         """
-        sending = self.operator.is_redriving or not all(task.done for task in self.world.under_way)
+        sending = self.operator.is_redriving or self.retract_commands.is_at_work
+        sending |= self.is_asking
+        sending |= not all(task.done for task in self.world.under_way)
         return self.liveness.left(last) == ([], []) and not sending
 
     def _produce(self) -> None:
@@ -256,8 +252,14 @@ class System:
             self.world.random.getrandbits(128)  # the id, so that the producer's next letters stay
             return
         self.echoes.on_send(letter)
-        message_id = self.queue.send(letter.body, delay_ms)
-        self.oracle.on_send(replace(letter.sent, message_id=message_id, sent=self.world.now))
+        self.send_message(letter.body, letter.sent, delay_ms)
+
+    def send_message(self, body: str, told: Sent, delay_ms: float = 0) -> None:
+        """Send a message by its body, and tell the oracle what it is."""
+        message_id = self.queue.send(body, delay_ms)
+        sent = replace(told, message_id=message_id, sent=self.world.now)
+        self.oracle.on_send(sent)
+        self.retractors.on_sent(sent, body)
 
     def _poll(self) -> None:
         """An SQS event source: a batch at a time, partial failures respected."""
@@ -329,44 +331,6 @@ class Result:
     marks: Counter[str] = field(repr=False)
 
 
-@contextmanager
-def functions_of(system: System) -> Iterator[None]:
-    """The handlers' cached factories give the simulated use cases meanwhile, and what they publish
-    is gauged.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Settings, "layout", property(small_layout))
-        for name, function in FUNCTIONS.items():
-            patch.setattr(function, "use_case", system.platform.use_case)
-            patch.setattr(function, "metrics", Publisher(system, name))
-        patch.setenv("TALLYROLL_NAME", system.base.name)
-        disabled = logging.root.manager.disable
-        logging.disable(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logging.disable(disabled)
-
-
-@contextmanager
-def handlers_of(system: System) -> Iterator[None]:
-    """The same, with limits as small as the settings of a short simulation."""
-    with functions_of(system), pytest.MonkeyPatch.context() as patch:
-        watch(system, patch)
-        watch_windows(system, patch)
-        patch.setattr(limits, "IN_FLIGHT_MAX", system.queue.rules.in_flight_max)
-        for module, name, number in SMALL:
-            patch.setattr(module, name, number)
-        metering = replace(system.metered.metering_of(""), shard_cost_max=SHARD_COST_MAX)
-        patch.setattr(system.metered, "metering_of", staticmethod(lambda _: metering))
-        shorten_days(patch, system.plan.identities, system.day_seconds)
-        if system.plan.with_fuse:
-            patch.setattr(limits, "RECEIVES_ALONE", 6)
-            patch.setattr(limits, "RECEIVES_GIVEN_UP", 9)
-            system.queue._max_receives = 12
-        yield
-
-
 def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
     """Run one seed, its weather tweaked, to its end or to the first violation.
 
@@ -389,7 +353,7 @@ def simulate(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
         *(seed, world.trace_hash, world.trace, violation, world.steps),
         sum(not sent.target for sent in system.oracle.sent.values()),
         system.oracle.commits,
-        system.oracle.dropped,
+        system.oracle.archives.dropped,
         len(made_again(system.catalog, system.store)),
         world.faults,
         world.now - world.start,

@@ -8,6 +8,7 @@ from random import Random
 from tallyroll.model.formats.payloads import PayloadLayout
 from tallyroll.settings import NATIVE, SCAN, Settings
 from tests.simulation.identity_rules import IdentityPlan, identity_plan
+from tests.simulation.retraction_rules import RetractionPlan, retraction_plan
 from tests.simulation.weather import CALM, Weather
 
 START_MS = 1_796_083_080_000  # 2026-11-30T23:58:00Z: a day and a month end soon
@@ -50,7 +51,7 @@ class Plan:
     the last of them) of which events are sent; the operator opens some. In a `gentle` seed nothing
     else goes wrong, so that no message may be rejected for a window that closed too early.
     `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
-    `identities` is the rule by which ids count once.
+    `identities` is the rule by which ids count once, `retractions` who may take events back.
     """
 
     with_fuse: bool
@@ -68,6 +69,7 @@ class Plan:
     redrives: bool = False
     write_rate: int = 0
     identities: IdentityPlan = field(default_factory=IdentityPlan)
+    retractions: RetractionPlan = field(default_factory=RetractionPlan)
 
 
 def plan_of(seed: int) -> Plan:
@@ -77,6 +79,7 @@ def plan_of(seed: int) -> Plan:
     return replace(
         plan,
         identities=rule,
+        retractions=retraction_plan(Random(f"{seed} tombstones"), deploys=plan.deploys),
         redrives=redrives(Random(f"{seed} redrive")),
         write_rate=write_rate(Random(f"{seed} rate")),
     )

@@ -15,6 +15,7 @@ from tests.simulation import (
     planted_rates,
     planted_reads,
     planted_redrives,
+    planted_retractions,
     planted_stale,
     planted_writes,
 )
@@ -42,10 +43,6 @@ DROWSY: Mapping[str, object] = {
 }
 MISREAD = {"misread": 1.0}
 UNASKED = {"misread": 1.0, "hasty": 1.0}
-SWIFT = {
-    **UNASKED,
-    **dict.fromkeys(("mangled", "laggard", "crash", "stall", "refused", "unanswered"), 0.0),
-}
 LATE_CLOSERS = {"misread": 1.0, "slow_verb": "stripes", "slow_ms": 9_000}
 SLEEPERS = {
     "stall": 0.02,
@@ -69,14 +66,8 @@ CALM_BUT_HASTY = {
     "slow_verb": "",
     **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
 }
-SLOW_PERIODS = {
-    **CALM_BUT_HASTY,
-    "parted": 0.0,
-    "misread": 1.0,
-    "slow_verb": "periods",
-    "slow_ms": 20_000,
-}
-HASTY_AND_SLOW = {**CALM_BUT_HASTY, "slow_verb": "shut_gate", "slow_ms": 4_500}
+SLOW_TOMBSTONES = {**UNASKED, "slow_verb": "retract", "slow_ms": 14_000, "zombie": 1.0}
+UNANSWERED = {"unanswered": 0.1}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
     Planted(planted_writes.tally_outside_the_transaction, 0),
@@ -92,9 +83,9 @@ PLANTED = (
     Planted(planted_writes.duplicates_kept_in_the_retry, 0),
     Planted(planted_writes.duplicates_still_tallied_in_the_retry, 0),
     Planted(planted_writes.rejects_acknowledged_before_sent, 0),
-    Planted(planted_writes.shards_by_the_writers_own_settings, 0),
+    Planted(planted_writes.shards_by_the_writers_own_settings, 1),
     Planted(planted_writes.stripes_by_the_writers_own_settings, 1),
-    Planted(planted_writes.spec_replaced_by_a_later_deployment, 1),
+    Planted(planted_writes.spec_replaced_by_a_later_deployment, 5),
     Planted(planted_writes.sent_before_it_was_opened, 9),
     Planted(planted_rates.room_given_twice, 10),
     Planted(planted_rates.attempts_not_paid, 8),
@@ -106,7 +97,7 @@ PLANTED = (
     Planted(planted_ends.stragglers_forgotten, 13),
     Planted(planted_ends.made_by_an_old_calendar, 12, SLOW_ROLLERS),
     Planted(planted_ends.dropped_without_proof, 1),
-    Planted(planted_ends.dropped_by_the_state_alone, 38),
+    Planted(planted_ends.dropped_by_the_state_alone, 2006),
     Planted(planted_ends.proven_by_the_exports_status, 6, SPOILED),
     Planted(planted_ends.proven_by_checksums, 19, SPOILED),
     Planted(planted_ends.payloads_not_exported, 1),
@@ -121,20 +112,34 @@ PLANTED = (
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 1),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
-    Planted(planted_reads.windows_read_before_the_periods_state, 54, SLOW_PERIODS),
     Planted(planted_redrives.sent_before_it_is_claimed, 21),
     Planted(planted_redrives.redriven_without_a_ledger, 6),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 6, BELATED),
     Planted(planted_redrives.claim_moved_past_another_content, 6),
-    Planted(planted_identities.identity_put_after_the_transaction, 0),
+    Planted(planted_identities.identity_put_after_the_transaction, 1),
     Planted(planted_identities.identity_put_without_condition, 0),
     Planted(planted_identities.identity_put_over_one_whose_days_are_over, 0),
     Planted(planted_identities.identity_forgotten_while_copies_come, 0),
     Planted(planted_identities.identities_read_eventually, 1, OLD),
     Planted(planted_identities.identities_missing_taken_for_none, 0),
     Planted(planted_identities.rejected_before_its_identity_is_read, 0),
-    Planted(planted_identities.absent_identity_taken_as_proof, 41, SWIFT),
-    Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 2, UNASKED),
+    Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 32, UNASKED),
+    Planted(planted_retractions.tombstone_without_a_gate, 92, SLOW_TOMBSTONES),
+    Planted(planted_retractions.tombstone_put_without_condition, 8),
+    Planted(planted_retractions.tombstone_unknown_taken_for_put, 8, UNANSWERED),
+    Planted(planted_retractions.retracted_id_forgotten, 7),
+    Planted(planted_retractions.retracted_without_reading_the_content, 8),
+    Planted(planted_retractions.retracted_from_any_stripe, 7),
+    Planted(planted_retractions.retracted_without_an_operators_word, 7),
+    Planted(planted_retractions.claim_not_read_again, 7),
+    Planted(planted_retractions.record_read_before_the_tombstone, 7),
+    Planted(planted_retractions.tombstones_of_a_sealed_window_not_read, 2006),
+    Planted(planted_retractions.correction_of_the_total_itself, 7),
+    Planted(planted_retractions.correction_without_an_entry, 7),
+    Planted(planted_retractions.correction_after_which_days_stay, 7),
+    Planted(planted_retractions.retracted_before_the_seal_not_noted, 7),
+    Planted(planted_retractions.counted_without_corrections, 7),
+    Planted(planted_retractions.dropped_before_the_copy_of_corrections, 2018),
     Planted(planted_forever.a_window_keeps_others_from_their_turn, 1),
     Planted(planted_forever.a_letter_keeps_its_batch, 25),
     Planted(planted_stale.record_read_eventually, 21, OLD),
@@ -145,10 +150,8 @@ PLANTED = (
     Planted(planted_stale.specs_read_eventually, 8, OLD),
     Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
     Planted(planted_stale.claims_read_eventually, 2),
-    Planted(planted_stale.totals_of_a_key_read_eventually, 7),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
-    Planted(planted_stale.settled_since_closing, 290, HASTY_AND_SLOW),
     Planted(planted_deaths.writers_taken_to_live, 4),
     Planted(planted_deaths.failures_forgotten, 262),
     Planted(planted_deaths.done_before_it_is_done, 4),

@@ -9,8 +9,6 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.adapters.memory import catalog as memory_catalog
-from tallyroll.lifecycle.rollups import RollUps
-from tallyroll.model.periods import Period
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
 from tallyroll.reads.lookups import Lookups
@@ -144,27 +142,3 @@ def largest_keys_by_an_old_sum(patch: Patch) -> None:
         return replace(found, largest=tuple(largest))
 
     patch.setattr(Lookups, "top", torn)
-
-
-def windows_read_before_the_periods_state(patch: Patch) -> None:
-    """A window that is created between the two reads is never summed, and the sums stand."""
-    settle = RollUps._settle
-
-    def hasty(self: Any, period: Period, *rest: Any) -> bool:
-        catalog = self.catalog
-        windows: list[Window] = catalog.windows(period.start, period.end)
-
-        class Earlier:
-            def __getattr__(self, verb: str) -> Any:
-                return getattr(catalog, verb)
-
-            def windows(self, _since: int, _until: int) -> list[Window]:
-                return windows
-
-        self.catalog = Earlier()
-        try:
-            return settle(self, period, *rest)
-        finally:
-            self.catalog = catalog
-
-    patch.setattr(RollUps, "_settle", hasty)

@@ -5,12 +5,17 @@ needed, or knows more than it can. Only the comparison with the model finds them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+import tallyroll.ingest.tombstone_runs
 import tallyroll.ingest.transactions
+from tallyroll.errors import Missing
+from tallyroll.ingest.locating import Locator
 from tallyroll.ingest.placement import Placer
+from tallyroll.ingest.retracting import Retracting
 from tallyroll.ingest.stored_events import StoredEvents
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Outcome, Verdict
@@ -86,3 +91,35 @@ def sent_without_a_claim(patch: Patch) -> None:
 
     patch.setattr(Redriver, "_claimed", lambda _self, plan: plan)
     patch.setattr(Redriver, "_send", hasty)
+
+
+def retraction_answer_guessed(patch: Patch) -> None:
+    """The outcome of a transaction of tombstones is unknown, and the writer guesses right."""
+    after = tallyroll.ingest.tombstone_runs.after
+
+    def lucky(batch: Any, outcome: Outcome) -> Any:
+        if outcome.detail == "simulated: reply lost":
+            outcome = Outcome(Verdict.COMMITTED)
+        return after(batch, outcome)
+
+    patch.setattr(tallyroll.ingest.tombstone_runs, "after", lucky)
+
+
+def claim_not_read_again(patch: Patch) -> None:
+    """A retraction is rejected though its event may have been redriven meanwhile."""
+    patch.setattr(Locator, "is_elsewhere", lambda _self, _located: False)
+
+
+def record_read_before_the_tombstone(patch: Patch) -> None:
+    """Between the two reads the table may be dropped, and made again without the tombstone."""
+    read = Retracting._read
+
+    def hasty(self: Retracting, group: Sequence[Any], state: Any) -> Any:
+        spec = group[0].spec
+        if spec and state and state.status.sealed:
+            with suppress(Missing):
+                asked = [each.retraction for each in group]
+                self.store.lookup(spec, [(each.key, each.id) for each in asked])
+        return read(self, group, state)
+
+    patch.setattr(Retracting, "_read", hasty)

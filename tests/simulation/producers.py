@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tallyroll.model.formats.compression import compressed
@@ -170,6 +170,7 @@ class Producer:
             f' "events": [{", ".join(events)}]}}'
         )
         sent = Sent(key, record_id, times[0], len(times), sum(amounts), times=tuple(times))
+        sent = replace(sent, amounts=tuple(amounts))
         return Letter(compressed(body) if self._number % 2 else body, sent)
 
     def _bad(self, _now: int) -> Letter:

@@ -12,10 +12,11 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from tests.simulation.bucket_wires import BucketWire
 from tests.simulation.compared import steps_of
 from tests.simulation.gauges import gauge_invocation
 from tests.simulation.lasting_faults import Ailing
-from tests.simulation.wires import BucketWire, QueueWire, TotalsWire, Wire, judged
+from tests.simulation.wires import QueueWire, TotalsWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, World
 
 if TYPE_CHECKING:
@@ -146,12 +147,13 @@ class Platform:
         ports = {
             "store": system.wired_store(ill("store", steps.inside(system.store))),
             "catalog": Wire(world, ill("catalog", steps.inside(system.catalog))),
-            "totals": TotalsWire(world, ill("totals", system.totals)),
+            "totals": TotalsWire(world, ill("totals", steps.inside(system.totals))),
             "queue": QueueWire(world, ill("queue", steps.inside(system.queue))),
             "bucket": BucketWire(world, ill("bucket", system.bucket)),
             "exports": Wire(world, ill("exports", system.exports)),
         }
-        asked = {each: steps.outside(ports[each]) for each in ("store", "catalog", "queue")}
+        watched = ("store", "catalog", "queue", "totals")
+        asked = {each: steps.outside(ports[each]) for each in watched}
         made = Pipeline(settings, effects, ports={**ports, **asked})
         use_case = getattr(made, USE_CASES.get(name, name))
         steps.begin(use_case)

@@ -24,6 +24,8 @@ class Sent:
     sent: int = 0
     times: tuple[int, ...] = ()
     """When the events of a packet happened, which may not all lie in one window."""
+    amounts: tuple[int, ...] = ()
+    """Their amounts."""
     first_id: str = ""
     first_sent: int = 0
     target: str = ""
@@ -38,6 +40,25 @@ class Sent:
     def id(self) -> str:
         """The id of its record."""
         return self.record_id or self.first_id or self.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Sent):
+    """A message that asks to take an event back: that of the id `record_id` under `key`, which
+    happened at `ts`, or else in `window`. It never counts, so it is `bad` where events are counted.
+    """
+
+    bad: Reason | None = Reason.BAD_RETRACTION
+    index: int | None = None
+    window: str = ""
+    by: str = ""
+    why: str = ""
+    is_malformed: bool = False
+
+    @property
+    def what(self) -> tuple[str, str, int | None]:
+        """The key, id and index that it names."""
+        return self.key, self.id, self.index
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tallyroll.model.lengths import WindowLength
 from tallyroll.model.states import Window
 from tallyroll.settings import Settings
 from tests.simulation.sent import Opened
 from tests.simulation.world import World
+
+
+def _in_ms(lengths: Sequence[tuple[int, WindowLength]]) -> tuple[tuple[int, int], ...]:
+    """The lengths, which are numbers here: a simulated life is too short for the calendar's."""
+    found = []
+    for since, length in lengths:
+        assert isinstance(length, int)
+        found.append((since, length))
+    return tuple(found)
 
 
 class Spans:
@@ -32,15 +42,17 @@ class Spans:
             found = self._known[ts] = start, start + length
         return found
 
-    def on_founded(self, lengths: Sequence[tuple[int, int]]) -> None:
+    def on_founded(self, founded: Sequence[tuple[int, WindowLength]]) -> None:
         """Take the first roller's word for the length of windows: it may come after deployments."""
+        lengths = _in_ms(founded)
         if lengths not in [((0, each.window_seconds * 1000),) for each in self.deployed]:
             self._world.fail(f"5: windows of {lengths} are what no deployment would found")
         self._lengths = list(lengths)
         self._known.clear()
 
-    def on_length(self, since: int, length_ms: int) -> None:
+    def on_length(self, since: int, length: WindowLength) -> None:
         """Take note that windows have another length from `since` on."""
+        [(_, length_ms)] = _in_ms([(since, length)])
         if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:
             self._world.fail(f"5: windows of {length_ms} ms may not begin at {since}")
         self._lengths.append((since, length_ms))

@@ -19,7 +19,7 @@ from tests.simulation.pipeline import System, simulate
 from tests.simulation.world import Group, SimEffects
 
 # Short ones. Each drops windows, if nothing fails for ever that is needed for that.
-SEEDS = (23, 34, 35, 38, 39, 54, 55, 60)
+SEEDS = (23, 34, 38, 39, 42, 54, 55, 60)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

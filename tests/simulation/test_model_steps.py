@@ -16,14 +16,21 @@ from tests.simulation.model_steps import UNMAPPED
 from tests.simulation.operator_steps import OperatorSteps
 from tests.simulation.pipeline import System, simulate
 from tests.simulation.planted import UNASKED
+from tests.simulation.retraction_steps import RetractingSteps
 from tests.simulation.world import Violation
-from tests.simulation.writer_steps import WriterSteps
 
+LOST = {"unanswered": 0.05, "crash": 0}
 Bug = Callable[[pytest.MonkeyPatch], None]
 # Each with a seed in which it breaks no promise, and how far the path is that is not allowed.
 PLANTED: Sequence[Any] = (
     (bugs.claim_not_read_anew, 34, {}, "the writer of a commits in window 0: committed"),
-    (bugs.lost_answer_taken_for_success, 34, {}, "the writer of a acknowledges it"),
+    (bugs.lost_answer_taken_for_success, 40, {}, "the writer of a acknowledges it"),
+    (bugs.claim_not_read_again, 7, {}, "the writer of a rejects it: nothing-to-retract"),
+    (bugs.retraction_answer_guessed, 8, LOST, "the writer of a acknowledges it"),
+    (
+        *(bugs.record_read_before_the_tombstone, 7, {}),
+        "the writer of a reads the state of window 0: dropping",
+    ),
     (bugs.sent_without_a_claim, 2, {}, "the operator sends a again, redriven to window 2"),
     pytest.param(
         *(bugs.identity_read_before_the_state, 20, {}),
@@ -60,7 +67,7 @@ def test_the_comparison_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_mapped_action_is_taken() -> None:
-    met = simulate(34).marks + simulate(2).marks + simulate(40).marks
+    met = simulate(7).marks + simulate(31).marks
     rare = "make table late"  # a roller sleeps so long in `test_marks.py`
     assert [call for call in MAPPED if not met[mark_of(call)]] == [rare]
 
@@ -69,7 +76,7 @@ def test_every_mapped_action_is_one_of_the_model() -> None:
     assert [call for call in MAPPED if call not in CALLS] == []
 
 
-@pytest.mark.parametrize("steps", [WriterSteps, OperatorSteps])
+@pytest.mark.parametrize("steps", [RetractingSteps, OperatorSteps])
 def test_a_verb_that_is_in_no_table_is_found(steps: Any) -> None:
     system = System(0)
     found = steps(system, *([0] if steps is OperatorSteps else []))

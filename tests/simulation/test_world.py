@@ -11,7 +11,7 @@ from tallyroll.adapters.rows.statements import Rows
 from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.dead_letters import DeadLetters
-from tallyroll.ports.queue import Queue
+from tallyroll.ports.queue import Queue, Sender
 from tallyroll.ports.totals import Totals
 from tests.simulation.rows.wires import ROW_WRITES
 from tests.simulation.weather import Risk
@@ -117,6 +117,6 @@ def test_an_error_is_the_affair_of_whoever_awaits_it() -> None:
 
 def test_each_write_that_may_come_late_is_a_verb_of_a_port() -> None:
     """A verb that was renamed would never come late any more."""
-    ports = (MemoryStore, Catalog, Totals, Queue, ArchiveBucket, DeadLetters, Rows)
+    ports = (MemoryStore, Catalog, Totals, Queue, Sender, ArchiveBucket, DeadLetters, Rows)
     verbs = {name for port in ports for name in dir(port)}
     assert verbs >= ROW_WRITES

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from tallyroll.model.periods import PeriodState
+from tallyroll.model.states import Window
+from tallyroll.model.totals import PeriodTotal, Total
+
 MICROS = 1_000_000
-Sums = tuple[int, int]
-"""Events, and their sum in millionths."""
+NOTHING = (0, 0, 0, 0)
+Sums = tuple[int, int, int, int]
+"""Accepted events, and their sum in millionths; and those of them that were retracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +49,25 @@ class Truth:
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], list[int]] = {}
         self._sums: dict[tuple[str, str], list[Sums]] = {}
-        self._seen: dict[tuple[int, str, str, str], int] = {}
+        self._seen: dict[tuple[int, str, str, str], Sums] = {}
 
     def on_counted(self, now: int, window: str, key: str, n: int, amount: int) -> None:
         """Take note of a record that was stored for the first time."""
-        times = self._times.setdefault((key, window), [])
-        sums = self._sums.setdefault((key, window), [(0, 0)])
-        times.append(now)
-        sums.append((sums[-1][0] + n, sums[-1][1] + amount))
+        self._add(now, (key, window), (n, amount, 0, 0))
+
+    def on_retracted(self, now: int, window: str, key: str, n: int, amount: int) -> None:
+        """Take note that something was taken back."""
+        self._add(now, (key, window), (0, 0, n, amount))
+
+    def _add(self, now: int, place: tuple[str, str], more: Sums) -> None:
+        sums = self._sums.setdefault(place, [NOTHING])
+        self._times.setdefault(place, []).append(now)
+        sums.append(added(sums[-1], more))
 
     def between(self, key: str, window: str, first: int, last: int) -> list[Sums]:
         """What a key held in a window at the moments from `first` to `last` (ms), ascending."""
         times = self._times.get((key, window), [])
-        sums = self._sums.get((key, window), [(0, 0)])
+        sums = self._sums.get((key, window), [NOTHING])
         # Before all of the first millisecond, since its commits may have come after the read.
         return sums[bisect_right(times, first - 1) : bisect_right(times, last) + 1]
 
@@ -93,18 +104,20 @@ class Truth:
                 return f"{part} is out of the range {read.since} to {read.until}"
             windows = [of for key, of in self._times if key == read.key and of.startswith(begins)]
             true = [self.between(read.key, window, as_of, read.ended) for window in windows]
-            least, most = (sum(sums[at][0] for sums in true) for at in (0, -1))
-            if not least <= part["events"] <= most:
-                return f"{read.key} is said to hold {part}, it held {true}"
-            amount = sum(sums[0][1] for sums in true)
-            if least == most and amount != _micros(part["sum"]):
-                return f"{read.key} is said to hold {part}, it held {true}"
+            least, most, told = (
+                *(added(*(sums[at] for sums in true)) for at in (0, -1)),
+                told_sums(part),
+            )
+            for n, amount in ((0, 1), (2, 3)):
+                unlike = least[n] == most[n] and told[amount] != least[amount]
+                if unlike or not least[n] <= told[n] <= most[n]:
+                    return f"{read.key} is said to hold {part}, it held {true}"
         return None
 
     def _wrong_part(
         self, read: Read, parts: Any, missing: list[str], as_of: int, rolled: Any
     ) -> str | None:
-        told = {part["window"]: (part["events"], _micros(part["sum"])) for part in parts}
+        told = {part["window"]: told_sums(part) for part in parts}
         begins = tuple(part["period"].replace("-", "") for part in rolled)
         known = {
             of for key, of in self._times if key == read.key and not of.startswith(begins or "none")
@@ -115,18 +128,56 @@ class Truth:
                     return f"{window} is out of the range {read.since} to {read.until}"
                 continue
             true = self.between(read.key, window, as_of, read.ended)
-            if told.get(window, (0, 0)) not in true:
+            if told.get(window, NOTHING) not in true:
                 return f"{read.key} in {window} is said to hold {told.get(window)}, it held {true}"
         return None
 
     def _backwards(self, read: Read, answer: Mapping[str, Any]) -> str | None:
-        """Whole answers of one sandbox never shrink, cached or not."""
+        """In whole answers of one sandbox neither the accepted events nor the retracted ones are
+        fewer than before, cached or not.
+        """
         if not answer["complete"]:
             return None
         asked = (read.sandbox, read.key, read.since, read.until)
-        before, now = self._seen.get(asked, 0), answer["events"]
+        before, now = self._seen.get(asked, NOTHING), told_sums(answer)
         self._seen[asked] = now
-        return f"{read.key} went from {before} events to {now}" if now < before else None
+        shrinks = now[0] < before[0] or now[2] < before[2]
+        return f"{read.key} went from {before} events to {now}" if shrinks else None
+
+
+def told_sums(part: Mapping[str, Any]) -> Sums:
+    """What an answer or a part of it says: what is left and what was retracted were accepted."""
+    back = part.get("retracted", {"events": 0, "sum": "0"})
+    n, amount = back["events"], _micros(back["sum"])
+    return part["events"] + n, _micros(part["sum"]) + amount, n, amount
+
+
+def added(*some: Sums) -> Sums:
+    """The sum of these."""
+    n, amount, back, amount_back = map(sum, zip(NOTHING, *some, strict=True))
+    return n, amount, back, amount_back
+
+
+def wrong_roll_up(
+    state: PeriodState,
+    windows: Sequence[Window],
+    rolled: Sequence[PeriodTotal],
+    totals: Mapping[tuple[str, str], Total],
+) -> str:
+    """What is wrong with the sums of a day or month, which stand now, of all its windows; or ""."""
+    if open_ := [window.id for window in windows if not window.status.sealed]:
+        return f"{state.name} is rolled up, but {open_} are not sealed"
+    names, true = {window.id for window in windows}, dict[str, tuple[int, int]]()
+    for (window, key), total in totals.items():
+        if window in names:
+            n, amount = true.get(key, (0, 0))
+            true[key] = (n + total.n, amount + total.amount)
+    found = {
+        row.key: (row.n, row.amount)
+        for row in rolled
+        if (row.period, row.epoch, row.windows) == (state.name, state.epoch, len(names))
+    }
+    return f"{state.name} is rolled up as {found}, its windows hold {true}" if found != true else ""
 
 
 def _micros(text: str) -> int:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.adapters.memory import (
-    MemoryBucket,
     MemoryCatalog,
     MemoryDeadLetters,
     MemoryStore,
-    MemoryTotals,
 )
 from tallyroll.adapters.memory.queue import Held
 from tallyroll.errors import Missing, Throttled
@@ -21,22 +18,20 @@ from tallyroll.model.ids import IdentityItem
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.periods import PeriodState, period_of, periods_at
 from tallyroll.model.records import Increment, Record
+from tallyroll.model.retractions import Authorization, Tombstone
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.tallies import Tally
-from tallyroll.model.totals import Total
 from tallyroll.model.windows import WindowId
-from tallyroll.ports.exports import ExportState, ExportStatus
 from tallyroll.ports.rate import Turn
 from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
 from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
-from tests.harness.native_exports import MemoryExports
 from tests.simulation.holdings import WeighedItems
 from tests.simulation.identity_rules import THROTTLED, is_deleted
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue
-from tests.simulation.stale import TOTALS_READS, TOTALS_STATE, CatalogLens, PastLens, StoreLens
+from tests.simulation.stale import CatalogLens, PastLens, StoreLens
 from tests.simulation.world import SimEffects
 
 if TYPE_CHECKING:
@@ -107,6 +102,27 @@ class SimStore(MemoryStore):
                 world.pause(shown_at - world.now)
         return outcome
 
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        """The same of a transaction of tombstones."""
+        world = self._system.world
+        first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
+        outcome = super().retract(spec, tombstones)
+        if outcome.verdict is not Verdict.GATE_MISSING:
+            items = self.weighed(spec.table)
+            self._system.oracle.on_retract(spec, tombstones, outcome, items)
+            shown_at = self._lens.take_apart(spec.table, items, first)
+            if shown_at > world.now:
+                self._system.historian.on_retract(spec, tombstones, shown_at)
+                world.pause(shown_at - world.now)
+        return outcome
+
+    def tag_table(self, table: str, tags: Mapping[str, str]) -> None:
+        """A table tagged as proven, which may be dropped from then on."""
+        window = self._system.catalog.window(table.rpartition("-")[2])
+        if window and window.attempt.id in tags.values():
+            self._system.oracle.retractions.check_copy(window, self._system.bucket)
+        super().tag_table(table, tags)
+
     def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
         self._forget()
         how = self._away()
@@ -147,7 +163,8 @@ class SimStore(MemoryStore):
         if facts and facts.protected:
             window = self._system.catalog.window(table.rpartition("-")[2])
             items = self.weighed(table)
-            self._system.oracle.on_drop(window, items, self.tags(table), self._system.bucket)
+            oracle, bucket = self._system.oracle, self._system.bucket
+            oracle.archives.on_drop(window, items, self.tags(table), bucket)
         super().drop_table(table)
 
     def shut_gate(self, spec: Spec, number: int) -> None:
@@ -241,6 +258,10 @@ class SimCatalog(MemoryCatalog):
             self._system.oracle.on_rolled_up(changed, windows, self._system.totals.rolled())
         return changed
 
+    def authorize(self, authorization: Authorization) -> None:
+        super().authorize(authorization)
+        self._system.oracle.retractions.on_authorized(authorization)
+
     def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
         stands = super().put_spec(spec, wishes)
         self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
@@ -255,75 +276,11 @@ class SimCatalog(MemoryCatalog):
             self._system.world.fail(f"{window.id} went from {before.status} to {changed.status}")
         self._system.world.note(f"{window.id[9:15]} is {changed.status} v{changed.version}")
         if changed.status is Status.PROVEN and changed.attempt.archive:
-            self._system.oracle.on_proven(changed.attempt.archive)
+            self._system.oracle.archives.on_proven(changed.attempt.archive)
         if changed.status is Status.SEALED:
             items = self._system.store.weighed(window.table)
             self._system.oracle.on_sealed(changed, items)
         return changed
-
-
-class SimTotals(MemoryTotals):
-    """The totals, watched by the oracle."""
-
-    def __init__(self, system: System) -> None:
-        super().__init__()
-        self._system = system
-        self._lens = PastLens(system.world, TOTALS_STATE, TOTALS_READS)
-
-    def seen(self, verb: str) -> MemoryTotals:
-        """The totals as a read by this verb may see them now."""
-        return self._lens.seen(self, verb)
-
-    def put(self, totals: Sequence[Total]) -> None:
-        super().put(totals)
-        for total in self.listed():
-            self._system.oracle.on_total(total)
-
-
-class SimBucket(MemoryBucket):
-    """The bucket, watched by the oracle."""
-
-    def __init__(self, system: System) -> None:
-        super().__init__("simulated-archive")
-        self._system = system
-
-    def put(self, key: str, body: bytes) -> None:
-        before = self._objects.get(key)
-        self._system.oracle.on_put(key, body, before)
-        super().put(key, body)
-
-
-class SimExports(MemoryExports):
-    """DynamoDB's own exports; they fail, or come out short, as the weather has it."""
-
-    def __init__(self, system: System) -> None:
-        super().__init__(
-            SimEffects(system.world),
-            system.store,
-            system.bucket,
-            taking_ms=int(system.world.random.random() * 60_000),
-        )
-        self._system = system
-
-    def start(self, table: str, bucket: str, prefix: str, at: int, token: str) -> str:
-        """Begin an export; of a moment before the gates were shut it shows them open."""
-        known, world = token in self.exports, self._system.world
-        arn = super().start(table, bucket, prefix, at, token)
-        export = self.exports[token]
-        if at < self._system.store.shut_at.get(table, 0):
-            opened = {"open": {"BOOL": True}}
-            export.items = [
-                replace(item, attributes={**item.attributes, **opened})
-                if "open" in item.attributes
-                else item
-                for item in export.items
-            ]
-        if not known and world.roll(world.weather.mangled):
-            if world.random.random() < 0.3:
-                export.state = ExportState(ExportStatus.FAILED, "simulated")
-            else:
-                export.items = export.items[: int(world.random.random() * len(export.items))]
-        return arn
 
 
 class SimQueue(StrictQueue):
@@ -345,6 +302,7 @@ class SimQueue(StrictQueue):
         message_id = super().send(body, delay_ms, redrive)
         if redrive:
             self._system.oracle.on_redriven(message_id, redrive)
+            self._system.retractors.on_redriven(self._system.oracle.sent[message_id])
         return message_id
 
     def take_settings(self, settings: Settings) -> None:
@@ -354,7 +312,7 @@ class SimQueue(StrictQueue):
     def deliver(self, held: Any) -> Message | None:
         message = super().deliver(held)
         if message is None:
-            self._system.oracle.on_dead(self.dead_letters[-1])
+            self._system.oracle.on_dead(self.dead_letters[-1], self._system.catalog)
         else:
             self._system.oracle.book.on_delivered(message)
         return message
@@ -362,7 +320,7 @@ class SimQueue(StrictQueue):
     def reject(self, rejections: Sequence[Rejection]) -> list[bool]:
         there = super().reject(rejections)
         for letter in self.dead_letters[-len(rejections) :]:
-            self._system.oracle.on_dead(letter)
+            self._system.oracle.on_dead(letter, self._system.catalog)
         return there
 
     def acknowledge(self, receipts: Sequence[str]) -> None:

@@ -1,12 +1,14 @@
 """What roller, cleanup and dropper do with windows, as actions of the model.
 
 A change of a window must be one that `tests/model/lifecycle.py` allows. All records of a window are
-one in the model: they are all there, or they are not.
+one in the model, and all that were retracted are another: they are all there, or they are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from tallyroll.model.states import Status
 from tests.model import lifecycle, state
 from tests.model.state import DROPPED, NO_TABLE, Action, State, Window
 from tests.model.words import told
-from tests.model.world import Event, World
+from tests.model.world import Event, Retraction, World
 from tests.simulation import holdings
 from tests.simulation.model_calls import mark_of
 
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
 Perform = Callable[..., Any]
-NOTHING, ALL = (0, 0, 0, 0), (1, 1, 0, 0)
+LEFT, RETRACTED, BY = 1, 2, 3  # the numbers of the messages, and 1
+NONE = (0, 0)
 OTHER = (2, 2, 0, 0)
 UNMAPPED = {
     "a window that is being made": "the model begins when windows are open",
     "a state of the same name": "progress that only the run which made it needs",
     "a gate that is missing": "it is put shut, into a table that was made again: as good as none",
     "a total that stands": "it is put only if it is absent or equal",
+    "what was retracted, noted": "it is a part of the total, which is not whole without it",
 }
 """Changes that map to no action, and why."""
 CALLS = {
@@ -49,7 +53,7 @@ CALLS = {
 def steps(gates: int, window: Window) -> Sequence[tuple[Action, Window]]:
     """What the model lets happen to a window with so many gates."""
     world = _world(gates)
-    found = lifecycle.steps(world, State(0, (window,), (), (), (0,), (), (), (), None))
+    found = lifecycle.steps(world, State(0, (window,), (), (), (0, 0, 0), (), (), (), None))
     return [(action, after.windows[0]) for action, after in found]
 
 
@@ -57,7 +61,14 @@ def steps(gates: int, window: Window) -> Sequence[tuple[Action, Window]]:
 def _world(gates: int) -> World:
     about = "a window of the simulation"
     return World(
-        "simulated", about, (Event((0,)),), until=(DROPPED,), gates=gates, late_roller=True
+        "simulated",
+        about,
+        (Event((0,)), Event((1,)), Retraction((1,))),
+        name_keys=(0, 1),
+        name_ids=(0, 0),
+        until=(DROPPED,),
+        gates=gates,
+        late_roller=True,
     )
 
 
@@ -139,35 +150,87 @@ class WindowSteps:
         status = self._truth.status(name, self._truth.state_of(name))
         table, gates = NO_TABLE, state.NO_GATE
         sealed = system.oracle.sealed.get(name)
-        n = sealed.events or 0 if sealed else 0
+        noted = self._noted(name)
+        n, gone = sealed.events or 0 if sealed else 0, sum(each[0] for each in noted.values())
+        tally, totals = _tally(n, gone), self._totals(name)
+        is_listed = sum(totals.values()) == n
         try:
             items = system.store.items(spec.table) if spec else None
         except Missing:
             items = None
-        tallied = n
         if items is not None and spec:
-            stored = sum(int(item["n"]["N"]) for item in items.values() if "h" in item)
-            table = state.TABLE_AGAIN if n and not stored else state.TABLE
-            if stored:
-                n, tallied = (
-                    stored,
-                    sum(int(item["n"]["N"]) for (pk, _), item in items.items() if pk[:3] == "~t."),
-                )
-            stand = [item["open"]["BOOL"] for (pk, _), item in items.items() if pk[:3] == "~g."]
-            gates = sum(stand) if stand else state.NO_GATE
-        records, tally = ((1,), ALL) if n else ((0,), NOTHING)
-        if tallied != n:
-            tally = OTHER
-        totals = [total.n for (of, _), total in system.oracle.totals.items() if of == name]
-        total = tally if sum(totals) == n else ()
-        unseen = ALL if spec and system.store._lens.hides(spec.table) else ()
-        archive = ((0,), (0,)) if status >= state.EXPORTING else ()
+            held = Held.of(items)
+            table = state.TABLE_AGAIN if (n or gone) and not held.stored else state.TABLE
+            if held.stored:
+                n, gone = held.stored - held.gone, held.gone
+                tally = _tally(n, gone) if held.agrees else OTHER
+                is_listed = totals == held.left and noted == held.taken
+            gates = sum(held.gates) if held.gates else state.NO_GATE
+        total = tally if is_listed else ()
+        records = LEFT if n else 0, RETRACTED if gone else 0
+        tombs = 0, BY if gone else 0
+        unseen = _tally(1, 0) if spec and system.store._lens.hides(spec.table) else ()
+        archive = (NONE, NONE) if status >= state.EXPORTING else ()
         return Window(
-            *(status, table, gates, records, (0,), (0,), tally, unseen, total), archive=archive
+            *(status, table, gates, records, tombs, NONE, tally, unseen, total), archive=archive
         )
+
+    def _totals(self, name: str) -> dict[str, int]:
+        found = self._system.oracle.totals.items()
+        return {key: total.n for (window, key), total in found if window == name}
+
+    def _noted(self, name: str) -> dict[str, tuple[int, int]]:
+        """What was retracted of each key before the window was sealed, as it is noted."""
+        sums = self._system.totals._corrected.items()
+        return {key: each.before for (key, of), each in sums if of == name and any(each.before)}
 
     def _archive(self, window: Any, model: Window) -> tuple[state.Numbers, ...]:
         items = self._system.store.items(window.table).values()
         archived = holdings.archive_items(self._system.bucket, window)
         whole = holdings.told(items) == holdings.told(archived)
-        return (model.records if whole else (0,), (0,))
+        return (model.records, model.tombs) if whole else (NONE, NONE)
+
+
+@dataclass(slots=True)
+class Held:
+    """What a table holds: how many events are `stored`, and how many of them are `gone`; by key the
+    events that tallies have `left`, and the (events, amount) that they say were `taken`.
+    """
+
+    stored: int = 0
+    gone: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, tuple[int, int]] = field(default_factory=dict)
+    gates: list[bool] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, items: Mapping[tuple[str, str], Any]) -> Held:
+        """The same of these items."""
+        held = cls()
+        for (pk, sk), item in items.items():
+            if pk.startswith("~g."):
+                held.gates.append(item["open"]["BOOL"])
+            elif pk.startswith("~t."):
+                held._add(sk[2:].rpartition(".")[0], item)
+            elif sk.startswith(("r#", "p#")):
+                held.gone += int(item["n"]["N"])
+            elif "h" in item:
+                held.stored += int(item["n"]["N"])
+        return held
+
+    def _add(self, key: str, item: Any) -> None:
+        self.left[key] = self.left.get(key, 0) + int(item["n"]["N"])
+        if "rn" in item:
+            n, amount = self.taken.get(key, NONE)
+            more = int(Decimal(item["rv"]["N"]) * holdings.MICROS)
+            self.taken[key] = n + int(item["rn"]["N"]), amount + more
+
+    @property
+    def agrees(self) -> bool:
+        """Whether tallies say what records and tombstones do."""
+        taken = sum(n for n, _ in self.taken.values())
+        return taken == self.gone and sum(self.left.values()) == self.stored - self.gone
+
+
+def _tally(n: int, gone: int) -> state.Numbers:
+    return (int(n > 0),) * 2 + (int(gone > 0),) * 2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,8 +16,9 @@ from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.items import StoredItem
 from tallyroll.model.messages import Rejection
 from tallyroll.model.records import Increment, Record
+from tallyroll.model.retractions import Tombstone, decrements_of
 from tallyroll.model.specs import Spec
-from tallyroll.model.totals import PeriodTotal
+from tallyroll.model.totals import Correction, PeriodTotal
 from tallyroll.model.totals import Total as SealedTotal
 from tallyroll.ports.dead_letters import DeadLetters, Resend
 from tallyroll.ports.queue import Backlog, Queue
@@ -40,7 +40,8 @@ WRITES = frozenset(
         *("found", "extend", "put_spec", "create", "advance", "advance_period", "move_live"),
         *("note_straggler", "note_hot", "mark", "note_received", "clear_received", "beat"),
         "take_turn",
-        *("claim", "move", "reject", "delay", "acknowledge", "resend"),
+        *("claim", "move", "reject", "delay", "acknowledge", "resend", "send"),
+        *("authorize", "correct", "put_retracted"),
     }
 )
 ASKS_NOTHING = ("metering_of",)
@@ -129,12 +130,29 @@ class StoreWire(Wire):
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
         """A commit that may be refused, cancelled, lost, unanswered, or carried out much later."""
+        carry_out = partial(self._port.commit, spec, records, increments)
+        return self._transacted("commit", spec, records, len(increments), carry_out)
+
+    def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
+        """The same of a transaction of tombstones."""
+        carry_out = partial(self._port.retract, spec, tombstones)
+        stripes = len(decrements_of(tombstones))
+        return self._transacted("retract", spec, tombstones, stripes, carry_out)
+
+    def _transacted(
+        self,
+        verb: str,
+        spec: Spec,
+        puts: Sequence[Record] | Sequence[Tombstone],
+        stripes: int,
+        carry_out: Callable[[], Outcome],
+    ) -> Outcome:
         world, weather = self._world, self._world.weather
-        names = ",".join(record.id[-6:] for record in records)
-        what = f"commit {spec.window[9:15]} {names}"
+        names = ",".join(each.id[-6:] for each in puts)
+        what = f"{verb} {spec.window[9:15]} {names}"
 
         def perform() -> Outcome:
-            outcome = self._port.commit(spec, records, increments)
+            outcome = carry_out()
             world.note(f"{what} {outcome.verdict}")
             return outcome
 
@@ -142,8 +160,8 @@ class StoreWire(Wire):
             world.pause(world.random.random() ** 2 * TARDY_MS_MAX)
             perform()
 
-        world.step("commit")
-        if any(record.id.startswith(POISON) for record in records):
+        world.step(verb)
+        if verb == "commit" and any(each.id.startswith(POISON) for each in puts):
             world.crash()
         if world.roll(weather.refused):
             world.note(f"{what} throttled")
@@ -157,23 +175,23 @@ class StoreWire(Wire):
             return Outcome(Verdict.UNKNOWN, detail="simulated: never arrived")
         if world.roll(weather.contended):
             world.note(f"{what} contended")
-            return self._cancelled(records, increments)
+            return self._cancelled(puts, stripes)
         outcome = perform()
-        world.step("commit")
+        world.step(verb)
         if world.roll(weather.unanswered):
             world.note(f"{what} unanswered")
             return Outcome(Verdict.UNKNOWN, detail="simulated: reply lost")
         return outcome
 
-    def _cancelled(self, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
+    def _cancelled(self, puts: Sequence[Record] | Sequence[Tombstone], stripes: int) -> Outcome:
         """A conflict or a hot shard; now and then a request that is invalid as a whole."""
         kind = self._world.random.random()
-        if kind < 0.1 and len({each.id for each in records}) > 1:  # else the event's own fault
+        if kind < 0.1 and len({each.id for each in puts}) > 1:  # else the event's own fault
             return Outcome(Verdict.INVALID, detail="simulated")
         answer = Element(Answer.CONTENDED if kind < 0.6 else Answer.THROTTLED)
-        elements = [FINE] * (len(records) + len(increments))
+        elements = [FINE] * (len(puts) + stripes)
         elements[int(self._world.random.random() * len(elements))] = answer
-        cut = len(records)
+        cut = len(puts)
         return Outcome(Verdict.CANCELLED, tuple(elements[:cut]), tuple(elements[cut:]))
 
     def open_gates(self, spec: Spec) -> None:
@@ -218,6 +236,14 @@ class TotalsWire(Wire):
     """The totals: a put of many is as many puts."""
 
     _port: Totals
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Element]:
+        """Correct one by one: if a call fails, some may be carried out."""
+        return [self._correct_one(each) for each in corrections]
+
+    def _correct_one(self, made: Correction) -> Element:
+        what = f"correct {made.window[9:15]} {made.id[-6:]}"
+        return self._call(what, lambda: self._port.correct([made]))[0]
 
     def put(self, totals: Sequence[SealedTotal]) -> None:
         """Put one by one."""
@@ -300,75 +326,6 @@ class LettersWire(Wire):
             except StoreError:
                 gone.append(False)
         return gone
-
-
-class BucketWire(Wire):
-    """The bucket; a stream may break off, a listing may fail, an object may come out mangled."""
-
-    name: str
-    writes = frozenset()  # `laggard` is what makes these late
-
-    def put_once(self, key: str, body: bytes) -> bytes:
-        """Write an object unless one stands: perhaps much later, perhaps another one, or none."""
-        mangled = self._mangled(key, body)
-        if mangled is None:
-            return body
-        stands: bytes = self._call(
-            f"put_once {_name(key)}", lambda: self._port.put_once(key, mangled)
-        )
-        return body if stands == mangled else stands
-
-    def put_part(self, key: str, upload: str, number: int, body: bytes) -> str:
-        """Write a part of a data file, perhaps another one."""
-        mangled = self._mangled(key, body) or b""
-        receipt: str = self._call(
-            f"put_part {_name(key)}", lambda: self._port.put_part(key, upload, number, mangled)
-        )
-        return receipt
-
-    def complete_upload(self, key: str, upload: str, receipts: Sequence[str]) -> None:
-        """Make an object of its parts, or none."""
-        if self._mangled(key, b".") is None:
-            self._port.abort_upload(key, upload)
-            return
-        self._call(
-            f"complete_upload {_name(key)}",
-            lambda: self._port.complete_upload(key, upload, receipts),
-        )
-
-    def _mangled(self, key: str, body: bytes) -> bytes | None:
-        world = self._world
-        if EXPORT_DIR not in key:
-            return body
-        if world.roll(world.weather.laggard):
-            world.current.stalled = True
-            world.pause(60_000 + world.random.random() ** 2 * LAGGARD_MS_MAX)
-            world.current.stalled = False
-        return _mangled(key, body, world.random) if world.roll(world.weather.mangled) else body
-
-    def list(self, prefix: str, after: str = "") -> Iterable[str]:
-        """The keys under a prefix, after one."""
-        keys: Iterable[str] = self._call("list", lambda: self._port.list(prefix, after))
-        return keys
-
-
-def _name(key: str) -> str:
-    return key.rpartition("/")[2]
-
-
-def _mangled(key: str, body: bytes, chance: Random) -> bytes | None:
-    """What stands in the bucket instead: nothing, half of it, another byte, or a wrong count."""
-    kind, at = chance.random(), int(chance.random() * len(body))
-    if kind < 0.2:
-        return None
-    if kind < 0.4 or key.endswith(".gz"):
-        return body[:at] + (b"" if kind < 0.7 else bytes([body[at] ^ 1]) + body[at + 1 :])
-    if key.endswith("manifest-files.json"):
-        lines = body.splitlines(keepends=True)
-        return b"".join(lines[:-1] if kind < 0.7 else [*lines, *lines[-1:]])
-    summary = json.loads(body)
-    summary["itemCount"] += int(chance.random() * 4) - 2
-    return json.dumps(summary).encode()
 
 
 @contextmanager

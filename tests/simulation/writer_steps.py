@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
@@ -16,11 +16,12 @@ from tests.model import state
 from tests.model.state import NOWHERE, Writer
 from tests.model.writer import ACK, AFTER, COMMIT, IDENTITY, PLACE, RECORD, REJECT, STATE
 from tests.simulation.abstraction import OWN, Subject, View, delivered, moves
-from tests.simulation.model_steps import ANY, Judge, Learn, Perform, Steps, all_of, at_steps
+from tests.simulation.model_steps import ANY, Judge, Learn, Perform, Steps, all_of, at_steps, there
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
+DONE = "committed"
 ANY_LATE = ANY._replace(kind=ANY.kind._replace(late=True))
 REASONS = {
     Reason.WINDOW_SEALED: state.WINDOW_SEALED,
@@ -46,7 +47,7 @@ REMEMBERED = Writer(OWN, NOWHERE, 0, 0, ACK)
 class WriterSteps(Steps):
     """What the writer of one sandbox does."""
 
-    mapped = (
+    mapped: ClassVar[Sequence[str]] = (
         *("claims", "lookup", "commit", "window", "record", "identities"),
         *("reject", "acknowledge"),
     )
@@ -116,11 +117,12 @@ class WriterSteps(Steps):
         return subject.sent.target or self._system.oracle.window_of(subject.sent.time)
 
     def _named(self, window: str, key: str, record_id: str) -> list[Subject]:
-        """The messages of the batch whose record has this name."""
+        """The messages of the batch, but for those that ended, whose record has this name."""
         return [
             each
             for each in self._by_id.get(record_id, ())
             if self._window_of(each) == window and key in self._truth.keys(each)
+            if not each.acknowledged
         ]
 
     # --- claims
@@ -186,7 +188,7 @@ class WriterSteps(Steps):
                 view = self._truth.view(subject, ungated=True) if missing else before[subject]
                 if answer := _answer(outcome, records, indices):
                     learns.append(self._decided(subject, view, answer, late=late))
-            return all_of([*learns, partial(self._settle, [*concerned], ungated=missing)])
+            return all_of([*learns, self._settle([*concerned], ungated=missing)])
 
         return judge
 
@@ -197,7 +199,7 @@ class WriterSteps(Steps):
             at = [Writer(OWN, place if subject.sent.target else NOWHERE, 0, place, COMMIT)]
         action = ("commit", OWN, place, answer)
         learn = self._step(subject, view, action, at)
-        if answer == "committed":
+        if answer == DONE:
             subject.path[-1] = (*action[:3], "committed, no answer")
 
         def learned() -> None:
@@ -216,22 +218,22 @@ class WriterSteps(Steps):
         away = bool(self._system.plan.identities.away(since_start))
         return making or (away and any(record.identities for record in records))
 
-    def _settle(self, concerned: Sequence[Subject], *, ungated: bool = False) -> None:
+    def _settle(self, concerned: Sequence[Subject], *, ungated: bool = False) -> Learn:
         """Another message of the batch that has the id of one of these may be settled with it, as
         by a transaction of its own right afterwards.
         """
-        for record_id in dict.fromkeys(each.sent.id for each in concerned):
-            for other in self._by_id.get(record_id, ()):
-                at = at_steps(other, COMMIT)
-                if other in concerned or not at:
-                    continue
-                view = self._truth.view(other, ungated=ungated)
-                other.at += [
-                    after
-                    for each in at
-                    for action, after in moves(view, each)
-                    if after and after not in other.at and action[3] != "committed"
-                ]
+        ids = dict.fromkeys(each.sent.id for each in concerned)
+        others = [each for name in ids for each in self._by_id.get(name, ())]
+        others = [each for each in others if each not in concerned]
+        views = [self._truth.view(each, ungated=ungated, kept=True) for each in others]
+
+        def learn() -> None:
+            for other, view in zip(others, views, strict=True):
+                for at in at_steps(other, COMMIT):
+                    found = there(after for action, after in moves(view, at) if action[3] != DONE)
+                    other.at += [after for after in found if after not in other.at]
+
+        return learn
 
     def _lookup(self, spec: Any, names: Sequence[tuple[str, str]]) -> Judge:
         def judge(found: Any) -> Learn | None:
@@ -255,7 +257,7 @@ class WriterSteps(Steps):
         action = ("read record", OWN, self._place(subject), "equal")
         at = at_steps(subject, COMMIT)
         learn = self._step(subject, self._truth.view(subject), action, at, stays=True)
-        return learn, partial(self._settle, [subject])
+        return learn, self._settle([subject])
 
     # --- behind a shut gate
 
@@ -384,7 +386,7 @@ def _answer(outcome: Any, records: Sequence[Any], indices: Sequence[int]) -> str
     """
     match outcome.verdict:
         case Verdict.COMMITTED:
-            return "committed"
+            return DONE
         case Verdict.GATE_SHUT:
             return "gate shut"
         case Verdict.GATE_MISSING:

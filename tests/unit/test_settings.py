@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import SettingsError
+from tallyroll.model.lengths import DAY_MS as DAY
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
 from tallyroll.settings import Settings
 from tallyroll.settings.kinds import Described, Whole, setting
 from tallyroll.settings.options import Options
+from tallyroll.settings.options.rules import OptionsError
 from tallyroll.settings.tags import RESERVED_TAGS
 
 EVERY = Settings(
@@ -70,7 +72,8 @@ EVERY = Settings(
 
 
 def test_the_example_changes_every_setting() -> None:
-    assert len(EVERY.to_env()) == len(fields(Settings))
+    """But for `window`, which goes with no `window_seconds`."""
+    assert len(EVERY.to_env()) == len(fields(Settings)) - 1
 
 
 @pytest.mark.parametrize("settings", [EVERY, Settings(), Settings(hot_shards={"k": 7})])
@@ -110,6 +113,7 @@ BAD = [
     ("NAME", "1votes"),
     ("NAME", "votes-"),
     ("NAME", "v" * 49),
+    ("WINDOW", "fortnight"),
     ("STORE", "cassandra"),
     ("STORE", "Keyspaces"),
     ("KEYSPACE", "Votes"),
@@ -296,3 +300,27 @@ def test_what_is_not_described_is_found() -> None:
 def test_specs_are_frozen_earlier_than_any_event_may_lie_ahead() -> None:
     settings = Settings(skew_ms=1_000, roller_period_ms=200)
     assert settings.freeze_lead_ms == 1_400
+
+
+def test_windows_by_the_calendar() -> None:
+    settings = Settings.from_env({"TALLYROLL_WINDOW": "month"})
+    assert settings.window_length == "month"
+    assert (settings.lasting.shortest, settings.lasting.longest) == (28 * DAY, 31 * DAY)
+    assert settings.to_env() == {"TALLYROLL_NAME": "tallyroll", "TALLYROLL_WINDOW": "month"}
+    assert Settings(window="day").window_length == 86_400
+    assert Settings().window_length == 3_600
+    assert Settings(window="month", retention_ms=90 * DAY).tables_kept == 7
+
+
+@pytest.mark.parametrize("seconds", ["3600", "60"])
+def test_two_lengths_of_windows(seconds: str) -> None:
+    given = {"TALLYROLL_WINDOW": "day", "TALLYROLL_WINDOW_SECONDS": seconds}
+    said = f"^TALLYROLL_WINDOW day and TALLYROLL_WINDOW_SECONDS {seconds}: give one of them$"
+    with pytest.raises(SettingsError, match=said):
+        Settings.from_env(given)
+    with pytest.raises(
+        OptionsError, match=f"^tallyroll:window day and tallyroll:window_seconds {seconds}"
+    ):
+        Options.from_context({"tallyroll:window": "day", "tallyroll:window_seconds": seconds})
+    with pytest.raises(SettingsError, match="give one of them"):
+        Settings(window="day", window_seconds=60)

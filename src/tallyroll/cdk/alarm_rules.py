@@ -302,7 +302,7 @@ def _table_rule(settings: Settings) -> AlarmRule:
 
 
 def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, AlarmRule]:
-    length_ms = settings.window_seconds * 1000
+    length_ms = settings.lasting.shortest
     opened_ms = settings.freeze_lead_ms + length_ms + settings.accept_for_ms
     open_at_once = -(-opened_ms // length_ms)
     held_s = (2 * VISIBILITY_MS + health.OPEN_LATE_MS) // 1000
@@ -313,7 +313,7 @@ def _window_rules(settings: Settings, retention_seconds: int) -> Mapping[str, Al
         # The minimum of five minutes, so that windows which open and close meanwhile do not count.
         "close-stuck": _single(
             _ours("roller", "Windows-open", "Minimum", FIVE_MINUTES),
-            above=open_at_once + held_s // settings.window_seconds,
+            above=open_at_once + held_s * 1000 // length_ms,
             times=held_s // FIVE_MINUTES,
             within=held_s // FIVE_MINUTES + 2,
         ),

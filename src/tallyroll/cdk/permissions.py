@@ -51,7 +51,7 @@ def of_writer(
             storage,
             "UpdateItem",
             keys=(CATALOG_PK, MONTHS_LIKE),
-            attributes=("at", "keys", "mapped_until"),
+            attributes=("at", "keys", "mapped_until", "throttled"),
         ),
         _notes(storage, "DeleteItem", "PutItem", "Query", "UpdateItem"),
         *_marks(storage),

@@ -7,10 +7,10 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from math import gcd
 
 from tallyroll.client.packing import MINUTE_MS
 from tallyroll.errors import StoreError
+from tallyroll.model.lengths import dividing, length_of, start_of
 from tallyroll.model.states import Calendar, Window, takes_events
 from tallyroll.model.windows import Span, WindowId, iso, window_id
 from tallyroll.ports.catalog import Catalog
@@ -68,8 +68,8 @@ class SendCalendar:
     def span_ms(self) -> int:
         """The span of packets (ms): the longest, at most a minute, that divides every window."""
         if isinstance(self._read, Calendar):
-            return gcd(MINUTE_MS, *(length for _, length in self._read.grid.lengths))
-        span_ms = gcd(MINUTE_MS, self.settings.window_seconds * 1000)
+            return dividing(MINUTE_MS, *(length for _, length in self._read.grid.lengths))
+        span_ms = dividing(MINUTE_MS, length_of(self.settings.window_length))
         if self._read:
             code = self._read.code
             self.tell(f"packing by {span_ms // 1000} s: the catalog could not be read ({code})")
@@ -91,8 +91,7 @@ class SendCalendar:
         """The start (ms) of the window of a time, as far as is known."""
         if isinstance(self._read, Calendar):
             return self._read.grid.at(ts).start
-        length = self.settings.window_seconds * 1000
-        return ts // length * length
+        return start_of(length_of(self.settings.window_length), ts)
 
     def start_of(self, ts: int) -> int:
         """The start (ms) of the span for a packet with an event of the time `ts`: that of its

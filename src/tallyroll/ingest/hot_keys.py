@@ -34,13 +34,15 @@ HotKey = tuple[WindowId, str]
 
 @dataclass(eq=False)
 class HotKeyDetector:
-    """Notes keys that may need more shards; one per writer, which notes a key once per window."""
+    """Notes keys that may need more shards; one per writer, which notes a key once per
+    window, and once more if it is throttled later.
+    """
 
     settings: Settings
     catalog: Catalog
     metering_of: Callable[[str], Metering]
     effects: Effects
-    _noted: dict[HotKey, None] = field(default_factory=dict, init=False)
+    _noted: dict[HotKey, bool] = field(default_factory=dict, init=False)  # whether as throttled
 
     def observe(self, written: Iterable[tuple[Spec, Record]], throttled: Iterable[HotKey]) -> None:
         """Note the throttled keys, and written keys at random, by their load.
@@ -64,14 +66,16 @@ class HotKeyDetector:
             if cost >= least and records[window, key] > (records.total() > 1)
             if self.effects.chance.random() < self._chance(specs[window], key, cost)
         ]
+        refused = dict.fromkeys(throttled)
         fresh: dict[WindowId, list[str]] = {}
-        for window, key in dict.fromkeys([*throttled, *chosen]):
-            if (window, key) not in self._noted:
+        for window, key in dict.fromkeys([*refused, *chosen]):
+            if self._noted.get((window, key), -1) < ((window, key) in refused):
                 fresh.setdefault(window, []).append(key)
         for window, keys in fresh.items():
+            noted = {key: (window, key) in refused for key in keys[:KEYS_PER_NOTE_MAX]}
             with suppress(StoreError):
-                self.catalog.note_hot(window, keys[:KEYS_PER_NOTE_MAX])
-                self._noted |= {(window, key): None for key in keys[:KEYS_PER_NOTE_MAX]}
+                self.catalog.note_hot(window, [*noted], [key for key in noted if noted[key]])
+                self._noted |= {(window, key): told for key, told in noted.items()}
         while len(self._noted) > NOTED_REMEMBERED_MAX:
             self._noted.pop(next(iter(self._noted)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tallyroll.ingest.fates import Fate, rejected
+from tallyroll.ingest.fates import Fate, handed_back, rejected
 from tallyroll.ingest.placement import BatchMessage
 from tallyroll.model.ids import Identity
 from tallyroll.model.retractions import Authorization, Retraction, RetractionTarget
@@ -67,12 +67,27 @@ class Locator:
         identities = dict.fromkeys(one for each in asked for one in each.identities)
         claims = self.catalog.claims([*identities])
         found = [_claimed(each, claims) if isinstance(each, Located) else each for each in given]
-        windows = dict.fromkeys(each.window for each in found if isinstance(each, Located))
+        windows = dict.fromkeys(
+            window
+            for each in found
+            if isinstance(each, Located)
+            for window in (each.window, each.home.id)
+        )
         specs = self.cached.specs([*windows])
         return [
-            replace(each, spec=specs.get(each.window)) if isinstance(each, Located) else each
-            for each in found
+            self._with_spec(each, specs) if isinstance(each, Located) else each for each in found
         ]
+
+    def _with_spec(self, located: Located, specs: Mapping[WindowId, Spec]) -> Located | Fate:
+        """The retraction with its spec; or to come again, by a newer calendar: another event may
+        have the id in a window that the old one takes for longer than it is.
+        """
+        home, spec = located.home, specs.get(located.home.id)
+        if spec and (spec.start, spec.end) != (home.start, home.end):
+            # The window length changed after the calendar was cached.
+            self.cached.forget_calendar()
+            return handed_back("the calendar has changed")
+        return replace(located, spec=specs.get(located.window))
 
     def is_elsewhere(self, located: Located) -> bool:
         """Whether the event was claimed for another window since the claims were read."""

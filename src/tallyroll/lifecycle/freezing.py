@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tallyroll.errors import StateConflict
-from tallyroll.lifecycle.resharding import hot_shards, why_hot
+from tallyroll.lifecycle.resharding import hot_shards, throttled_lately, why_hot
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
@@ -33,7 +33,8 @@ def put_spec(
         wished = wishes.during(window.start, window.end)
         hot = hot_shards(window, calendar, catalog, store, settings, now, wished)
         spec = freeze(window, settings, hot, calendar.genesis)
-        why = why_hot(hot, wished, settings.hot_shards)
+        throttled = throttled_lately(catalog, calendar, now) if settings.adapts else ()
+        why = why_hot(hot, wished, settings.hot_shards, throttled)
         try:
             return catalog.put_spec(replace(spec, why=why), wishes.version)
         except StateConflict:

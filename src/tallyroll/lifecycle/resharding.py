@@ -30,6 +30,7 @@ class Why(StrEnum):
 
     WISH = "wish"
     OPTION = "option"
+    THROTTLES = "throttles"
     RATE = "rate"
 
 
@@ -78,17 +79,32 @@ def asked_shards(
 
 
 def why_hot(
-    hot: Mapping[str, int], wished: Mapping[str, int], configured: Mapping[str, int]
+    hot: Mapping[str, int],
+    wished: Mapping[str, int],
+    configured: Mapping[str, int],
+    throttled: Collection[str],
 ) -> dict[str, Why]:
-    """Why each of these keys has its N: the first that asks for as much of wish, option, rate."""
-    return {
-        key: Why.WISH
-        if wished.get(key, 0) >= shards
-        else Why.OPTION
-        if configured.get(key, 0) >= shards
-        else Why.RATE
-        for key, shards in hot.items()
-    }
+    """Why each of these keys has its N: the first of wish and option that asks for as much; else
+    its load, which brought throttles or did not.
+    """
+    why = {}
+    for key, shards in hot.items():
+        if wished.get(key, 0) >= shards:
+            why[key] = Why.WISH
+        elif configured.get(key, 0) >= shards:
+            why[key] = Why.OPTION
+        else:
+            why[key] = Why.THROTTLES if key in throttled else Why.RATE
+    return why
+
+
+def throttled_lately(catalog: Catalog, calendar: Calendar, now: int) -> set[str]:
+    """The keys that writers noted as throttled in the current window and the one before it."""
+    current = calendar.grid.at(now)
+    past = calendar.grid.at(max(0, current.start - 1))
+    with suppress(StoreError):  # it only says why
+        return {key for span in (past, current) for key in catalog.throttled(span.id)}
+    return set()
 
 
 def next_shards(

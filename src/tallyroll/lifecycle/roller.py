@@ -17,8 +17,10 @@ from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out, turn
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, to_make
+from tallyroll.lifecycle.warming import Warming
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.foreign.mappings import founded_with
+from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId, iso, store_of, table_name
@@ -27,6 +29,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.queue import Queue
 from tallyroll.ports.store import Store
+from tallyroll.ports.table_listing import TableLoads
 from tallyroll.ports.totals import Totals
 from tallyroll.resources import TAG_PIPELINE
 from tallyroll.settings import Settings
@@ -38,7 +41,7 @@ AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is creat
 
 @dataclass(eq=False)
 class Roller:
-    """Creates, opens, closes and seals windows; one per process."""
+    """Creates, opens, closes and seals windows; one per process. Without `loads` it warms none."""
 
     settings: Settings
     store: Store
@@ -46,6 +49,7 @@ class Roller:
     totals: Totals
     queue: Queue
     effects: Effects
+    loads: TableLoads | None = None
     _draining: Draining = field(init=False)
     _current: Spec | None = field(default=None, init=False)
 
@@ -68,7 +72,7 @@ class Roller:
         if make:
             self._keep_mapping(calendar, rolled)
         if pointer and make:
-            calendar = self._extended(calendar, pointer, windows)
+            calendar = self._extended(calendar, pointer, windows, rolled)
         if make:
             since = pointer.since if pointer else calendar.genesis
             known = [window.id for window in windows]
@@ -94,6 +98,10 @@ class Roller:
         if pointer:
             self._move_live(calendar, pointer, lived, now)
         self._roll_up(lived, deadline, rolled)
+        if self.loads:  # last, since it changes states that were read before
+            Warming(self.settings, self.store, self.catalog, self.loads, self.effects).run(
+                lived, rolled
+            )
         current = calendar.grid.at(self.effects.now()).id
         rolled.states.update(window.status for window in lived)
         rolled.stuck_ms = stuck_ms(lived, {Status.CLOSING}, self.effects.now(), self.settings)
@@ -120,7 +128,7 @@ class Roller:
         """The calendar. The first run creates it, with the current window as genesis."""
         calendar = self.catalog.calendar()
         if calendar is None:
-            grid = Grid.of(self.settings.window_seconds)
+            grid = Grid.of(self.settings.window_length)
             mappings = founded_with(self.settings.mapping_text)
             calendar = self.catalog.found(Calendar(grid, grid.at(now).start, mappings))
         return calendar
@@ -140,21 +148,32 @@ class Roller:
             rolled.problems.append(f"the mapping is not changed: {error}")
 
     def _extended(
-        self, calendar: Calendar, pointer: LivePointer, windows: Sequence[Window]
+        self,
+        calendar: Calendar,
+        pointer: LivePointer,
+        windows: Sequence[Window],
+        rolled: Rolled,
     ) -> Calendar:
         """The calendar, extended by the length in the settings for windows that do not exist yet.
+        A length to which there is no way from the last one is a problem, and that one stays.
 
         If another run has created windows or changed the calendar since they were read, it is not
         extended, and the catalog refuses windows that this run would create by an old calendar.
         """
-        configured = self.settings.window_seconds
-        if not windows or calendar.grid.lengths[-1][1] == configured * 1000:
+        configured = self.settings.window_length
+        if not windows or calendar.grid.lengths[-1][1] == length_of(configured):
             return calendar
         made_until = max(calendar.genesis, *(window.end for window in windows))
-        extended = replace(calendar, grid=calendar.grid.with_length(configured, made_until))
+        try:
+            grid = calendar.grid.with_length(configured, made_until)
+        except UsageError as error:
+            rolled.problems.append(f"the length of windows is not changed: {error}")
+            return calendar
+        extended = replace(calendar, grid=grid)
         if not self.catalog.extend(calendar, extended, pointer):
             return calendar
-        _log.info("windows of %s s from %s on", configured, iso(extended.grid.lengths[-1][0]))
+        since, length = grid.lengths[-1]
+        _log.info("windows of %s from %s on", text_of_length(length), iso(since))
         return extended
 
     def _make(self, spans: Sequence[Span], calendar: Calendar, rolled: Rolled) -> list[Window]:

@@ -51,6 +51,7 @@ class Moment(StrEnum):
 
     CHECKED = "checked"  # its table was found to be this pipeline's
     RECOVERABLE = "recoverable"  # point-in-time recovery was switched on
+    WARMED = "warmed"  # the roller last warmed its table, which was throttled
     COOLED = "cooled"  # its provisioned capacity was lowered
     SHUT = "shut"  # all its gates were shut
     PROGRESSED = "sealing"  # a slice of its totals was last put

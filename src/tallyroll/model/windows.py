@@ -1,7 +1,7 @@
 """Windows partition time: every instant is in exactly one, and its id is its start in UTC.
 
-The grid has the windows' lengths. Windows start at multiples of their length since the epoch, and a
-change of length starts at a boundary that both lengths share. Times are ms since the epoch.
+The grid has the windows' lengths (`model/lengths.py`). A change of length starts at a boundary that
+both lengths share. Times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from math import lcm
 
 from tallyroll.errors import UsageError
-from tallyroll.limits import TS_MS_MAX, WINDOW_SECONDS_MAX, WINDOW_SECONDS_MIN
+from tallyroll.limits import TS_MS_MAX
+from tallyroll.model.lengths import (
+    WindowLength,
+    common_bound,
+    end_of,
+    length_of,
+    start_of,
+    text_of_length,
+)
 
 WindowId = str
 """A window's start in UTC, to the second: `20261120T080000Z`."""
-
-WINDOW_LENGTHS = f"{WINDOW_SECONDS_MIN} s to {WINDOW_SECONDS_MAX // 86_400} days"
-"""The legal lengths of windows, for people."""
 
 DYNAMODB, KEYSPACES = STORES = ("dynamodb", "keyspaces")
 """Where window tables may be."""
@@ -48,41 +52,45 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The windows' lengths: (effective_from ms, length ms) pairs, ascending and append-only. The
-    first pair also holds before its time.
+    """The windows' lengths: (effective_from ms, length) pairs, ascending and append-only. The first
+    pair also holds before its time.
     """
 
-    lengths: tuple[tuple[int, int], ...]
+    lengths: tuple[tuple[int, WindowLength], ...]
 
     @classmethod
-    def of(cls, window_seconds: int) -> Grid:
-        """A grid of one length. Raises UsageError for an illegal length."""
-        check_length(window_seconds)
-        return cls(((0, window_seconds * 1000),))
+    def of(cls, length: int | str) -> Grid:
+        """A grid of one length, in seconds or by name. Raises UsageError for an illegal one."""
+        return cls(((0, length_of(length)),))
 
     def at(self, ts: int) -> Span:
         """The window that contains `ts` (ms since the epoch, not negative)."""
         for since, length in reversed(self.lengths):  # noqa: B007  (the first pair, if none begun)
             if since <= ts:
                 break
-        start = ts // length * length
-        return Span(start, start + length)
+        start = start_of(length, ts)
+        return Span(start, end_of(length, start))
 
     def after(self, span: Span) -> Span:
         """The next window."""
         return self.at(span.end)
 
-    def with_length(self, window_seconds: int, made_until: int) -> Grid:
-        """The grid whose windows are `window_seconds` long from the first boundary of both lengths
-        at or after `made_until` (ms), the end of the last window that exists.
+    def with_length(self, length: int | str, made_until: int) -> Grid:
+        """The grid whose windows have this length, in seconds or by name, from the first boundary
+        of both lengths at or after `made_until` (ms), the end of the last window that exists.
 
-        Raises UsageError for an illegal length.
+        Raises UsageError for an illegal length, and if there is no such boundary within a year.
         """
-        check_length(window_seconds)
-        since, length = self.lengths[-1]
-        both = lcm(length, window_seconds * 1000)
-        bound = -(-max(made_until, since + 1) // both) * both
-        return Grid((*self.lengths, (bound, window_seconds * 1000)))
+        since, before = self.lengths[-1]
+        after = length_of(length)
+        bound = common_bound(before, after, max(made_until, since + 1))
+        if bound is None:
+            raise UsageError(
+                f"windows of {text_of_length(before)} cannot become windows of"
+                f" {text_of_length(after)}: within a year none of either begin together; make them"
+                f" of a day first (tallyroll:window=day), then of {text_of_length(after)}"
+            )
+        return Grid((*self.lengths, (bound, after)))
 
     def over(self, since: int, until: int) -> Iterator[Span]:
         """The windows that start in [since, until), ascending."""
@@ -109,16 +117,6 @@ class Grid:
                 )
         if since is not None and until is not None and since >= until:
             raise UsageError(f"since {iso(since)} is not before until {iso(until)}")
-
-
-def check_length(window_seconds: int) -> None:
-    """Raise UsageError for an illegal length: it must be of `WINDOW_LENGTHS`, and in whole
-    minutes if it is over a minute.
-    """
-    if not WINDOW_SECONDS_MIN <= window_seconds <= WINDOW_SECONDS_MAX:
-        raise UsageError(f"window length {window_seconds} s: must be {WINDOW_LENGTHS}")
-    if window_seconds > 60 and window_seconds % 60:
-        raise UsageError(f"window length {window_seconds} s: over a minute, use whole minutes")
 
 
 @lru_cache(maxsize=1_024)

@@ -101,7 +101,7 @@ def past_of(calendar: Calendar, needed: Iterable[Span]) -> list[Span]:
             f"the events need {len(past):,} past windows, {past[0].id} to {past[-1].id}, each with"
             f" a table: load them in parts of at most {WINDOWS_PER_CALL_MAX:,}, or into a pipeline"
             f" whose windows are longer than {(past[0].end - past[0].start) // 1000:,} s"
-            " (tallyroll:window_seconds)"
+            " (tallyroll:window)"
         )
     return past
 

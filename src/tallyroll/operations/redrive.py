@@ -50,10 +50,12 @@ WINDOWS_NAMED = 5
 @dataclass(frozen=True, slots=True)
 class _Page:
     """Reads that all letters of a page share; `specs` are those of the windows in which they may
-    count, and `identities` the stored ones of their ids, by name.
+    count, and `identities` the stored ones of their ids, by name. `default` is where events go that
+    can no longer count in their own window.
     """
 
     calendar: Calendar
+    default: WindowId
     window: Callable[[WindowId], Window | None]
     specs: Mapping[WindowId, Spec]
     identities: Mapping[str, IdentityItem]
@@ -133,27 +135,15 @@ class Redriver:
 
     def _page(self, calendar: Calendar, events: Sequence[LetterEvent]) -> _Page:
         """What is read for all these events; their identities after the windows' records."""
-        windows = dict.fromkeys(window for each in events for window in self._rules(each, calendar))
+        # Once for all: by the rule of another window identities may be that are not read.
+        default = self.to or calendar.grid.at(self.effects.now()).id
+        windows = dict.fromkeys(window for each in events for window in _rules(each, default))
         specs = self._whereabouts.specs([*windows])
         names = dict.fromkeys(
-            item.name for each in events for item in self._identities(each, calendar, specs)
+            item.name for each in events for item in _identities(each, default, specs)
         )
         stored = self.store.identities([*names]) if names else {}
-        return _Page(calendar, cache(self.catalog.window), specs, stored)
-
-    def _rules(self, event: LetterEvent, calendar: Calendar) -> set[WindowId]:
-        """The windows by whose rules an event may be known: its own, and those it may count in."""
-        return {event.home.id, *event.targets, self._default_target(calendar)}
-
-    def _identities(
-        self, event: LetterEvent, calendar: Calendar, specs: Mapping[WindowId, Spec]
-    ) -> tuple[IdentityItem, ...]:
-        windows = self._rules(event, calendar)
-        return event.identity_items(specs[window] for window in windows if window in specs)
-
-    def _default_target(self, calendar: Calendar) -> WindowId:
-        """Where events go that can no longer count in their own window."""
-        return self.to or calendar.grid.at(self.effects.now()).id
+        return _Page(calendar, default, cache(self.catalog.window), specs, stored)
 
     def _calendar(self, letters: Sequence[ReceivedLetter]) -> Calendar | None:
         """The calendar, with mappings that are settled for these letters."""
@@ -245,7 +235,7 @@ class Redriver:
         """The window in which an event counts by its identities, also if that is dropped; None if
         they do not tell. Raises Leave if its id is taken by another event.
         """
-        items = self._identities(event, page.calendar, page.specs)
+        items = _identities(event, page.default, page.specs)
         stored = [(each, found) for each in items if (found := page.identities.get(each.name))]
         for each, found in stored:
             if found.digest == each.digest:
@@ -260,7 +250,7 @@ class Redriver:
         known_until += self.settings.queue_retention_ms
         if self.unverified or self.effects.now() <= known_until:
             return
-        if self._identities(event, page.calendar, page.specs):
+        if _identities(event, page.default, page.specs):
             raise Leave(
                 "unverified",
                 f"it was first sent at {iso(event.letter.first_sent)}, and its id may be forgotten"
@@ -310,7 +300,7 @@ class Redriver:
     def _elsewhere(self, event: LetterEvent, page: _Page) -> Decision:
         """Redrive an event that can no longer count in its own window."""
         now = self.effects.now()
-        target = self._default_target(page.calendar)
+        target = page.default
         state = page.window(target)
         if state is None or not takes(state, now):
             status = state.status if state else "not made yet"
@@ -354,6 +344,18 @@ class Redriver:
         if read:
             return self.catalog.move(identity, read, wanted)
         return self.catalog.claim(identity, wanted)
+
+
+def _rules(event: LetterEvent, default: WindowId) -> set[WindowId]:
+    """The windows by whose rules an event may be known: its own, and those it may count in."""
+    return {event.home.id, *event.targets, default}
+
+
+def _identities(
+    event: LetterEvent, default: WindowId, specs: Mapping[WindowId, Spec]
+) -> tuple[IdentityItem, ...]:
+    windows = _rules(event, default)
+    return event.identity_items(specs[window] for window in windows if window in specs)
 
 
 def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:

@@ -107,9 +107,8 @@ class Pipeline:
         """Makes windows ahead, closes and seals them."""
         from tallyroll.lifecycle.roller import Roller
 
-        return Roller(
-            self.settings, self.store, self.catalog, self.totals, self.queue, self.effects
-        )
+        ports = self.store, self.catalog, self.totals, self.queue, self.effects
+        return Roller(self.settings, *ports, self.queue_metrics)
 
     @cached_property
     def cleanup(self) -> Cleanup:

@@ -78,7 +78,7 @@ def _in_packets(plan: Plan) -> tuple[str, Plan, str] | None:
 
 
 def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
-    seconds = plan.settings.window_seconds
+    seconds = plan.settings.lasting.mean / 1_000
     if seconds >= DAY_SECONDS:
         return None
     loses = (
@@ -86,7 +86,7 @@ def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
         " to a day later; counts by window are by the day; the numbers of shards"
         " follow the traffic once a day."
     )
-    days = replace(plan.settings, window_seconds=DAY_SECONDS)
+    days = replace(plan.settings, window="", window_seconds=DAY_SECONDS)
     return "windows of a day", planned(plan.load, days), loses
 
 
@@ -99,7 +99,7 @@ def _without_warm(plan: Plan) -> tuple[str, Plan, str] | None:
         doublings += 1
     scaled = doublings * GROWTH_SECONDS
     never = ""
-    if scaled >= (window := plan.settings.window_seconds):
+    if scaled >= (window := plan.settings.lasting.mean / 1_000):
         never = (
             f" Here none gets so far: each table is written to for one window,"
             f" {window / MINUTE_SECONDS:,.3g} minutes."

@@ -76,7 +76,7 @@ class StoredSize:
         when the retention has passed.
         """
         kept = (settings.accept_for_ms + settings.retention_ms) / 1_000
-        kept += settings.window_seconds / 2
+        kept += settings.lasting.mean / 2_000
         billed = self.table_bytes + self.table_items * prices.ITEM_OVERHEAD_BYTES
         return billed / prices.GB * kept / SECONDS_A_MONTH
 
@@ -160,7 +160,7 @@ def warm_dollars(settings: Settings, warm_units: int) -> float:
 
 def windows_a_month(settings: Settings) -> float:
     """How many windows, and so tables, a month has."""
-    return SECONDS_A_MONTH / settings.window_seconds
+    return SECONDS_A_MONTH / (settings.lasting.mean / 1_000)
 
 
 def function_dollars(ms: float) -> float:
@@ -238,7 +238,7 @@ def totalled(plan: Plan) -> KeysTotalled:
         return distinct_keys(plan.load, plan.load.mean * seconds / plan.load.events_each)
 
     return KeysTotalled(
-        windows=windows_a_month(plan.settings) * keys_in(plan.settings.window_seconds),
+        windows=windows_a_month(plan.settings) * keys_in(plan.settings.lasting.mean / 1_000),
         days=DAYS_A_MONTH * keys_in(SECONDS_A_DAY),
         months=keys_in(SECONDS_A_MONTH),
     )
@@ -268,9 +268,9 @@ def _queue(plan: Plan) -> list[CostLine]:
 def _reading(plan: Plan) -> list[CostLine]:
     settings, found = plan.settings, plan.reading
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
-    live = 1 + settings.accept_for_ms / 1_000 / settings.window_seconds
+    live = 1 + settings.accept_for_ms / settings.lasting.mean
     stripes = max([plan.stripes, *plan.hot_shards().values()])
-    larger = f"{plan.stripes:,} stripes, or the N of the hottest key that has its own"
+    larger = f"the larger of {plan.stripes:,} stripes and the N of keys that have their own"
     return [
         CostLine(
             COUNTS_READ,

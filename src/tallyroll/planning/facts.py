@@ -146,7 +146,7 @@ def measured_of(facts: Measurements) -> list[Measured]:
     tallies, metrics = "tallies", "CloudWatch"
     hottest, trigger = facts.hottest, "the writer's trigger"
     return [
-        Measured("length of a window, s", facts.settings.window_seconds, "settings"),
+        Measured("length of a window, s", round(facts.settings.lasting.mean / 1000), "settings"),
         Measured("retention, s", facts.settings.retention_ms // 1000, "settings"),
         Measured("windows looked at", facts.windows, "catalog"),
         Measured("events in them", facts.events, "catalog, tallies"),

@@ -286,7 +286,7 @@ def _reading_lines(plan: Plan) -> list[PlanLine]:
 
 def _storage_lines(plan: Plan) -> list[PlanLine]:
     settings, load = plan.settings, plan.load
-    records = load.mean * settings.window_seconds / load.events_each
+    records = load.mean * settings.lasting.mean / 1_000 / load.events_each
     share = archived_share(load)
     archived = records * load.item_bytes * share
     return [
@@ -294,7 +294,7 @@ def _storage_lines(plan: Plan) -> list[PlanLine]:
             "tables at once",
             settings.tables_kept,
             f"{settings.ahead_windows} ahead + 1 + ({settings.accept_for_ms // 1000:,} s +"
-            f" {settings.retention_ms // 1000:,} s) / {settings.window_seconds:,} s, of"
+            f" {settings.retention_ms // 1000:,} s) / {settings.lasting.shortest // 1000:,} s, of"
             f" {settings.table_quota:,}",
             "Quotas: tables of an account in a Region",
         ),

@@ -106,6 +106,12 @@ class Plan:
         """N to deploy: of the first second if there is one, else the most."""
         return self.start_shards or SHARDS_MAX
 
+    @property
+    def _length(self) -> dict[str, Any]:
+        if self.settings.window:
+            return {"tallyroll:window": self.settings.window}
+        return {"tallyroll:window_seconds": self.settings.window_seconds}
+
     def warm_units_of(self, shards: int) -> int | None:
         """The least warm throughput, in whole partitions, with which N shards take the hottest
         key's peak from the first second on; 0 if a new table does. None: no table does.
@@ -123,7 +129,7 @@ class Plan:
     def context(self) -> dict[str, Any]:
         """The CDK context that deploys the plan."""
         context: dict[str, Any] = {
-            "tallyroll:window_seconds": self.settings.window_seconds,
+            **self._length,
             "tallyroll:retention_seconds": self.settings.retention_ms // 1000,
             "tallyroll:accept_for_seconds": self.settings.accept_for_ms // 1000,
             "tallyroll:max_concurrency": self.writers.needed,

@@ -178,11 +178,18 @@ class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate
     def note_straggler(self, window: WindowId, at: int) -> None:
         """Note that messages of a window may be queued until `at` (ms). The latest is kept."""
 
-    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
-        """Note keys that may need more shards; ignored if the window has 500 notes."""
+    def note_hot(
+        self, window: WindowId, keys: Sequence[str], throttled: Sequence[str] = ()
+    ) -> None:
+        """Note keys that may need more shards, and which of them were throttled; ignored if the
+        window has 500 notes.
+        """
 
     def hot(self, window: WindowId) -> list[str]:
         """The keys noted in a window, ascending."""
+
+    def throttled(self, window: WindowId) -> list[str]:
+        """Those of the keys noted in a window that were throttled, ascending."""
 
     def mark(self, key: str) -> None:
         """Mark an uploaded object as referenced by a record, by the object's key, before a store

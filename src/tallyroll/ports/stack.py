@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tallyroll.ports.table_listing import TableLoad
+
 ANY = "*"
 """In the place of an ARN: the action knows no resources."""
 
@@ -113,6 +115,9 @@ class Stack(Protocol):
 
     def throttled(self, table: str, since: int) -> Sequence[tuple[int, int]]:
         """How many reads and writes of a table were throttled, as (start ms, number) by minute."""
+
+    def table_load(self, table: str, since: int) -> TableLoad:
+        """What was asked of a table since then (ms)."""
 
     def in_flight(self, since: int) -> int:
         """The most messages in flight of the event queue since then, by its metric; 0: none."""

@@ -1,4 +1,4 @@
-"""What is known of tables and functions; all but `TableFacts` only operators' commands need."""
+"""What is known of tables and functions; functions need only the first few classes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,25 @@ class TableFacts:
     warm: int | None = None
     warming: bool = False
     provisioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoad:
+    """What was asked of a table lately: the write `units` a second in its busiest minute, how many
+    writes were `throttled`, and how many of these at a limit that was `given`: the account's quota,
+    a set maximum, or provisioned capacity. 0 is also what is not known yet.
+    """
+
+    units: float = 0.0
+    throttled: int = 0
+    given: int = 0
+
+
+class TableLoads(Protocol):
+    """How much is asked of tables."""
+
+    def table_load(self, table: str, since: int) -> TableLoad:
+        """What was asked of a table since then (ms). Raises StoreError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from tallyroll.limits import (
 from tallyroll.model.foreign.mappings import UNMAPPED
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import PayloadLayout
+from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.settings.common import EXPORTERS, NATIVE, SCAN, CommonSettings
 from tallyroll.settings.kinds import ANY_TEXT, NODE, Whole, setting
@@ -121,6 +122,8 @@ class Settings(CommonSettings):
             for each in fields(cls)
             if (text := environment.get(cls.named(each.name)))
         }
+        if "window" in given and "window_seconds" in given:
+            raise cls.both_lengths(given["window"], given["window_seconds"])
         settings = cls(**given)
         settings.check_tables_fit()
         return settings
@@ -178,7 +181,7 @@ class Settings(CommonSettings):
     @property
     def tables_kept(self) -> int:
         """How many window tables exist at once, if windows close and are dropped in time."""
-        window_ms = self.window_seconds * 1000
+        window_ms = self.lasting.shortest
         return self.ahead_windows + 1 + -(-(self.accept_for_ms + self.retention_ms) // window_ms)
 
     @property
@@ -208,8 +211,8 @@ class Settings(CommonSettings):
         tables = self.tables_kept + self.permanent_tables
         if tables <= self.quota:
             return ""
+        windows = f"windows of {text_of_length(length_of(self.window_length))}"
         return (
-            f"with windows of {self.window_seconds} s there would be {tables:,} tables at once,"
-            f" over the quota of {self.quota:,} ({named('table_quota')}): keep fewer, or make"
-            " longer windows"
+            f"with {windows} there would be {tables:,} tables at once, over the quota of"
+            f" {self.quota:,} ({named('table_quota')}): keep fewer, or make longer windows"
         )

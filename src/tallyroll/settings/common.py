@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tallyroll.errors import UsageError
 from tallyroll.limits import (
     CHUNK_BYTES_MAX,
     CHUNK_BYTES_MIN,
@@ -22,9 +23,10 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.model.formats.payloads import LAYOUT
+from tallyroll.model.lengths import NAMES, WINDOW_LENGTHS, Lasting, lasting_of, length_of
 from tallyroll.model.sharding import STRATEGIES, WHY_NOT_RANDOM
 from tallyroll.model.specs import IdentityScope
-from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX, WINDOW_LENGTHS
+from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX
 from tallyroll.settings.kinds import (
     ANY_TEXT,
     CAPACITY,
@@ -44,6 +46,7 @@ from tallyroll.settings.kinds import (
 )
 from tallyroll.settings.texts import text_of
 
+WINDOW_SECONDS = 3600
 STRIPES_OWN, STRIPES_OF_SHARDS = STRIPES_RULES = ("own", "shards")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
 RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
@@ -57,10 +60,17 @@ class CommonSettings(Described):
         "tallyroll", NAME, "the pipeline's name, and its stack's; tables and queues begin with it"
     )
     window_seconds: int = setting(
-        3600,
+        WINDOW_SECONDS,
         LENGTH,
         f"length of the windows that are not made yet, {WINDOW_LENGTHS}, over a minute in whole"
         " minutes; another length starts where both begin a window",
+    )
+    window: str = setting(
+        "",
+        one_of("", *NAMES),
+        "length of the windows that are not made yet by the calendar, in UTC, in place of"
+        " `window_seconds`: `hour`, `day`, `week` (from Monday on), `month`, `quarter` or `year`"
+        " ([windows](windows.md))",
     )
     store: str = setting(
         DYNAMODB,
@@ -167,8 +177,10 @@ class CommonSettings(Described):
     warm_units_max: int = setting(
         0,
         Whole(0, WARM_UNITS_MAX),
-        "maximum warm throughput that a new table gets by the peak of the last windows;"
-        " 0: it does not follow the peak",
+        "maximum warm throughput that a table gets by itself: a new one by the peak of the last"
+        " windows, an open one twice what it takes when it is throttled as a whole; also the bound"
+        " of `tallyroll windows warm`; 0: none gets any by itself, and the command has no"
+        " bound",
     )
     provisioned: Mapping[str, int] = setting(
         {},
@@ -230,6 +242,8 @@ class CommonSettings(Described):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.window and self.window_seconds != WINDOW_SECONDS:
+            raise self.both_lengths(self.window, self.window_seconds)
         given: Any = self.shards
         if given is None:
             object.__setattr__(self, "shards", self.shards_unset)
@@ -297,3 +311,20 @@ class CommonSettings(Described):
                 " no transactions, so the counters of an event could disagree: give one `key` as"
                 f" long as {self.named('store')} is {KEYSPACES} or {self.named('keyspace')} is set"
             )
+
+    @classmethod
+    def both_lengths(cls, window: object, seconds: object) -> UsageError:
+        """The error of two lengths of windows."""
+        name, other = cls.named("window"), cls.named("window_seconds")
+        return cls.error(f"{name} {window} and {other} {seconds}: give one of them")
+
+    @property
+    def window_length(self) -> int | str:
+        """The length of windows: seconds, or a calendar's name."""
+        length = length_of(self.window or self.window_seconds)
+        return length // 1000 if isinstance(length, int) else length
+
+    @property
+    def lasting(self) -> Lasting:
+        """How long windows are, ms."""
+        return lasting_of(length_of(self.window_length))

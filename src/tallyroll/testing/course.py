@@ -63,17 +63,17 @@ class LifecycleDriver:
         the queue, which may have been sent before this moment.
         """
         settings = self._ports.settings
-        grid = Grid.of(settings.window_seconds)
+        grid = Grid.of(settings.window_length)
         messages = queue_at(settings.queue_url).held()
         sent = [sent_at(message) for message in messages]
         times = [_time_of(message.body, sent_at(message), grid, settings) for message in messages]
         now = self._clock.now()
         first, last = min(times, default=now), max(sent, default=now)
-        length = 1000 * settings.window_seconds
+        length = settings.lasting.shortest
         if last - first > _SPAN_WINDOWS_MAX * length:
             raise TestingError(
                 f"the queue holds messages of {iso(first)} and of {iso(last)}: over"
-                f" {_SPAN_WINDOWS_MAX:,} windows of {settings.window_seconds} s lie between them."
+                f" {_SPAN_WINDOWS_MAX:,} windows of {length // 1000} s lie between them."
                 " Send them closer together, or set a longer window_seconds"
             )
         # The test may have left the frozen time in which it sent. Unless the present is near, time

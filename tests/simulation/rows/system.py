@@ -23,6 +23,7 @@ from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
 from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.plans import SETTINGS, Plan, plan_of
+from tests.simulation.retraction_rules import RetractionPlan
 from tests.simulation.rows.marking import ALL_MARKS, marked_gates, watch_rows
 from tests.simulation.rows.oracle import RowOracle
 from tests.simulation.rows.watched import SimRows
@@ -94,7 +95,8 @@ class RowSystem(System):
 
 
 def _planned(seed: int) -> Plan:
-    return replace(plan_of(seed), exporter=SCAN, identities=IdentityPlan())
+    plan = replace(plan_of(seed), exporter=SCAN, identities=IdentityPlan())
+    return replace(plan, retractions=RetractionPlan())
 
 
 def simulate_rows(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:

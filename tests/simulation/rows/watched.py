@@ -81,7 +81,7 @@ class SimRows(MemoryRows):
         if facts and facts.protected:
             window = self._system.catalog.window(window_of(table))
             items = self.items(table)
-            self.oracle.on_drop(window, items, self.tags(table), self._system.bucket)  # type: ignore[arg-type]
+            self.oracle.archives.on_drop(window, items, self.tags(table), self._system.bucket)  # type: ignore[arg-type]
         super().drop_table(table)
 
     def items(self, table: str) -> dict[tuple[str, str], Item]:

@@ -12,10 +12,11 @@ from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.errors import Throttled
 from tallyroll.ingest import hot_keys
 from tallyroll.ingest.hot_keys import HotKeyDetector, note_chance
-from tallyroll.lifecycle.resharding import hot_shards
+from tallyroll.lifecycle.resharding import hot_shards, throttled_lately
 from tallyroll.limits import PARTITION_WRITE_UNITS
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import window_id
 from tallyroll.ports.store import Answer, Element, Outcome, Verdict
@@ -208,7 +209,7 @@ def test_the_keys_noted_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(hot_keys, "NOTED_REMEMBERED_MAX", 2)
     pipeline = opened()
     asked: list[Sequence[str]] = []
-    monkeypatch.setattr(pipeline.catalog, "note_hot", lambda _, keys: asked.append(keys))
+    monkeypatch.setattr(pipeline.catalog, "note_hot", lambda _, keys, __: asked.append(keys))
     detector = HotKeyDetector(
         pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects
     )
@@ -231,9 +232,9 @@ def test_a_key_that_was_throttled_is_noted_once() -> None:
     noted: list[Sequence[str]] = []
     note = pipeline.catalog.note_hot
 
-    def noting(window: str, keys: Sequence[str]) -> None:
+    def noting(window: str, keys: Sequence[str], throttled: Sequence[str] = ()) -> None:
         noted.append(keys)
-        note(window, keys)
+        note(window, keys, throttled)
 
     pipeline.catalog.note_hot = noting  # type: ignore[method-assign]
     writer = pipeline.writer()
@@ -260,6 +261,26 @@ def test_a_note_that_cannot_be_written_is_written_later(monkeypatch: pytest.Monk
     assert pipeline.catalog.hot(WINDOW) == []
     detector.observe([], [(WINDOW, "k")])
     assert pipeline.catalog.hot(WINDOW) == ["k"]
+
+
+def test_a_key_that_was_noted_is_noted_again_once_it_is_throttled() -> None:
+    pipeline = opened()
+    pipeline.effects.chance = Drawn(0.0)
+    detector = HotKeyDetector(
+        pipeline.settings, pipeline.catalog, pipeline.store.metering_of, pipeline.effects
+    )
+    detector.observe([(SPEC, record_with("e1", "k")), (SPEC, record_with("e2", "k"))], [])
+    assert (pipeline.catalog.hot(WINDOW), pipeline.catalog.throttled(WINDOW)) == (["k"], [])
+    detector.observe([], [(WINDOW, "k"), (WINDOW, "l")])
+    assert pipeline.catalog.throttled(WINDOW) == ["k", "l"]
+    assert throttled_lately(pipeline.catalog, calendar_of(pipeline), NOW + HOUR) == {"k", "l"}
+    assert throttled_lately(pipeline.catalog, calendar_of(pipeline), NOW + 2 * HOUR) == set()
+
+
+def calendar_of(pipeline: Pipeline) -> Calendar:
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    return calendar
 
 
 def test_keys_keep_their_shards_if_their_load_cannot_be_read(

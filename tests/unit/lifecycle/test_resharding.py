@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.ingest.hot_keys import note_chance
-from tallyroll.lifecycle.resharding import next_shards, peak_cost
+from tallyroll.lifecycle.resharding import Why, asked_shards, next_shards, peak_cost, why_hot
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
 from tallyroll.model.tallies import Tally
 from tests.harness.pipeline import spec_of
@@ -115,3 +115,50 @@ def test_a_key_that_fills_its_shards_is_sure_to_be_noted() -> None:
     noted = sum(note_chance(spec, "k", 200, 500) for _ in range(full // 200))
     assert noted == pytest.approx(16)
     assert note_chance(spec, "k", full, 500) == 1
+
+
+def test_what_an_operator_asks_for_is_the_larger_of_wish_and_option() -> None:
+    wished, configured = {"wish": 64, "both": 32, "few": 2}, {"both": 48, "option": 4}
+    asked = asked_shards(wished, configured, 16)
+    assert asked == {"wish": 64, "both": 48, "few": 16, "option": 4}
+    assert asked_shards({}, configured, 16) == configured
+    assert asked_shards({"both": 64}, configured, 16)["both"] == 64
+
+
+def test_why_a_key_has_its_shards_is_the_first_that_asks_for_as_much() -> None:
+    hot = {"all": 64, "wish": 64, "option": 64, "more": 65, "throttled": 65, "before": 64}
+    wished = {"all": 64, "wish": 64, "option": 63, "more": 64, "throttled": 64}
+    configured = {"all": 64, "option": 64, "more": 64}
+    assert why_hot(hot, wished, configured, {"all", "throttled"}) == {
+        "all": Why.WISH,
+        "wish": Why.WISH,
+        "option": Why.OPTION,
+        "more": Why.RATE,
+        "throttled": Why.THROTTLES,
+        "before": Why.RATE,
+    }
+
+
+@given(loads, given_shards, given_shards, given_shards, st.integers(1, 64), st.integers(64, 1_000))
+def test_no_wish_is_undercut_and_traffic_may_exceed_it(
+    loads: dict[str, float],
+    before: dict[str, int],
+    wished: dict[str, int],
+    configured: dict[str, int],
+    least: int,
+    most: int,
+) -> None:
+    asked = asked_shards(wished, configured, least)
+    hot = next_shards(loads, before, asked, least, most, wished)
+    alone = next_shards(loads, before, {}, least, most)
+    for key in {*loads, *before, *wished, *configured}:
+        asked_for = max(wished.get(key, 0), configured.get(key, 0))
+        assert hot.get(key, least) == max(asked_for, alone.get(key, least))
+
+
+def test_wishes_come_first_where_there_is_no_room_for_all() -> None:
+    wished = {f"w{n}": 2 for n in range(HOT_KEYS_MAX - 1)}
+    asked = asked_shards(wished, {"option": 9, "option too": 8}, 8)
+    chosen = next_shards({"hottest": 900.0}, {}, asked, 8, 1_000, wished)
+    assert len(chosen) == HOT_KEYS_MAX
+    assert chosen.keys() == {*wished, "option"}

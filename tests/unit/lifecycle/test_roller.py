@@ -10,7 +10,7 @@ from tallyroll.lifecycle.runner import Rolled
 from tallyroll.lifecycle.state_machine import Step
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Status, Window
-from tallyroll.model.windows import Grid, window_id
+from tallyroll.model.windows import Grid, window_id, window_start
 from tallyroll.operations.backfill import open_past
 from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
@@ -182,6 +182,37 @@ def test_another_window_length_holds_for_windows_that_are_not_made_yet() -> None
     assert all(one.end == other.start for one, other in pairwise(windows))
     status = pipeline.state(window_id(pipeline.effects.now() // (15 * MINUTE) * 15 * MINUTE)).status
     assert status is Status.OPEN
+
+
+def test_months_follow_hours_on_the_next_first() -> None:
+    """NOW is on 20 November; the window of December is made two windows ahead."""
+    pipeline = opened()
+    pipeline.settings = replace(SMALL, window="month")
+    first = window_start("20261201T000000Z")
+    for _ in range(300):
+        assert run(pipeline).problems == []
+        pipeline.effects.pass_by(HOUR)
+    windows = pipeline.catalog.windows(0, 10**14)
+    assert {one.end - one.start for one in windows if one.start < first} == {HOUR}
+    assert [one.id for one in windows if one.start >= first] == [
+        "20261201T000000Z",
+        "20270101T000000Z",
+        "20270201T000000Z",
+    ]
+    assert all(one.end == other.start for one, other in pairwise(windows))
+    assert pipeline.state("20261201T000000Z").status is Status.OPEN
+    assert pipeline.write({"key": "k", "ts": pipeline.effects.now()}).events == 1
+    assert pipeline.tally("k", "20261201T000000Z") == (1, 1_000_000)
+
+
+def test_a_length_to_which_there_is_no_way_is_a_problem_and_the_last_one_stays() -> None:
+    pipeline = opened(replace(SMALL, window_seconds=7 * 24 * 3600))
+    before = pipeline.catalog.calendar()
+    pipeline.settings = replace(SMALL, window="week")
+    [problem] = run(pipeline).problems
+    assert "windows of 604800 s cannot become windows of a week" in problem
+    assert "tallyroll:window=day" in problem
+    assert pipeline.catalog.calendar() == before
 
 
 def test_another_window_length_begins_at_genesis_at_the_earliest() -> None:

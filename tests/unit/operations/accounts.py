@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyroll.errors import Refused, StoreError
+from tallyroll.model.states import Calendar
+from tallyroll.model.windows import Grid
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.checks import preflight
@@ -177,13 +179,17 @@ def looked(
     bucket: str = "",
     canary: Any = None,
     qualifier: str = USUAL,
+    windows: Grid | None = None,
     **context: Any,
 ) -> dict[str, Check]:
     """The checks of a preflight, by name; the context is that of the CDK."""
     options = {f"tallyroll:{name}": value for name, value in context.items()}
     planned = wish_of({**options, QUALIFIER: qualifier}, {})
+    pipeline = Pipeline()
+    if windows:
+        pipeline.catalog.found(Calendar(windows, 0))
     made = case_of(
-        Pipeline(), stack=stack or FakeStack(), rights=rights or FakeRights(), deployed=deployed
+        pipeline, stack=stack or FakeStack(), rights=rights or FakeRights(), deployed=deployed
     )
     gauges = FakeGauges(quotas=dict(quotas or QUOTAS))
     of = Preflight(

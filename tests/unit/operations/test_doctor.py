@@ -231,7 +231,7 @@ def test_settings_that_differ(pipeline: Pipeline) -> None:
     shards = replace(pipeline.settings, shards=8)
     assert "4 shards, and 8" in only(pipeline, "settings", Level.WARNING, settings=shards).text
     length = replace(pipeline.settings, window_seconds=7200)
-    assert "7200 s are set" in only(pipeline, "calendar", Level.WARNING, settings=length).text
+    assert "7200 s is set" in only(pipeline, "calendar", Level.WARNING, settings=length).text
 
 
 def test_an_error_ends_its_own_check_only(pipeline: Pipeline) -> None:

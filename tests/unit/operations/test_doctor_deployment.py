@@ -269,15 +269,6 @@ def test_what_a_policy_denies(statement: dict[str, Any], denied: list[str]) -> N
     assert denials("", BOTH, ["arn:a"]) == []
 
 
-def test_throttles(pipeline: Pipeline) -> None:
-    once = whole(throttles={"tallyroll-totals": [(0, 0), (60_000, 3)]})
-    short = only(looked(pipeline, once), "throttles", Level.WARNING)
-    assert "3 requests were throttled in 1 of the last 15 minutes" in short.text
-    long = whole(throttles={"tallyroll-catalog": [(at, 2) for at in range(5)]})
-    sign = only(looked(pipeline, long), "throttles")
-    assert sign.text.startswith("tallyroll-catalog: 10 requests")
-
-
 def test_the_table_of_identities() -> None:
     """Its throttles, its policy and the rights to it are looked at, if it is declared."""
     pipeline = grown(2, Pipeline(replace(CLEAN, identity="key"), StillEffects(NOW - 2 * HOUR)))

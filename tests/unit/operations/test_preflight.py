@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Missing, Refused, UsageError
+from tallyroll.model.windows import Grid
 from tallyroll.operations.doctor.checkup import Level
 from tallyroll.operations.preflight.checks import CHECKS
 from tallyroll.operations.preflight.planned_deployment import QUALIFIER, PlannedDeployment, wish_of
@@ -44,6 +45,17 @@ def test_the_bootstrap(version: Any, deployed: bool, level: Level, says: str) ->
     sign = only(found, "bootstrap", level)
     assert says in sign.text
     assert "cdk bootstrap" in sign.remedy or level is Level.UNCHECKED
+
+
+def test_a_length_of_windows_to_which_there_is_no_way() -> None:
+    assert looked(window="month")["window-length"].text == "windows of a month"
+    hourly = looked(window="month", deployed=True, windows=Grid.of(3600))["window-length"]
+    assert hourly.text == "windows of a month, from 2026-12-01T00:00:00.000Z on at the earliest"
+    same = looked(window="week", deployed=True, windows=Grid.of("week"))["window-length"]
+    assert same.text == "windows of a week"
+    thursdays = looked(window="week", deployed=True, windows=Grid.of(7 * 86_400))
+    sign = only(thursdays, "window-length", Level.FINDING)
+    assert "make them of a day first (tallyroll:window=day)" in sign.text
 
 
 def test_the_quota_of_tables() -> None:

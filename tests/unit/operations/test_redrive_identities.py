@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +86,31 @@ def test_the_rule_of_the_window_to_which_it_goes_also_makes_a_letter_too_old() -
         pipeline.roller().run(TIME_LEFT)
     (decision,) = Operator(pipeline).decide()
     assert (decision.course, decision.why) == (LetterOutcome.LEFT, "unverified")
+
+
+def test_that_rule_is_looked_up_also_if_the_next_window_begins_meanwhile() -> None:
+    """Else it would go to the next one, as if no copy could have counted by its rule."""
+    pipeline, _ = with_letter(IdentityScope.WINDOW)
+    seal(pipeline, hour(6))
+    pipeline.settings = replace(pipeline.settings, identity=IdentityScope.KEY)
+    pipeline.effects.pass_by(QUEUE_RETENTION_MS_MAX + pipeline.settings.queue_retention_ms)
+    for _ in range(6):
+        pipeline.roller().run(TIME_LEFT)
+    calendar, read = pipeline.catalog.calendar(), pipeline.catalog.specs
+    assert calendar
+    current = calendar.grid.at(pipeline.effects.now())
+
+    def slowly(windows: Sequence[str]) -> Any:
+        found = read(windows)
+        if current.id in windows:
+            pipeline.effects.pass_by(max(0, current.end - pipeline.effects.now()))
+        return found
+
+    pipeline.catalog.specs = slowly  # type: ignore[method-assign]
+    (decision,) = Operator(pipeline).decide()
+    assert pipeline.effects.now() == current.end
+    assert decision.course is LetterOutcome.LEFT
+    assert decision.why == "unverified"
 
 
 def test_while_identities_cannot_be_read_the_letter_stays() -> None:

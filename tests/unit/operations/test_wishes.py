@@ -238,6 +238,18 @@ def test_hot_keys_with_what_comes(pipeline: Pipeline, desk: WishDesk) -> None:
     assert found["two", hour(11)] == HotKey("two", hour(11), 32, 32, hour(11), "wish", later)
 
 
+def test_a_wish_to_come_is_listed_beside_as_many_shards_of_now(
+    pipeline: Pipeline, desk: WishDesk
+) -> None:
+    desk.split("k", 64, None)
+    roll_at(pipeline, START + HOUR)
+    wish = desk.split("k", 64, TEN + 3 * HOUR).wish
+    assert desk.hot_keys() == [
+        HotKey("k", hour(9), 64, 64, hour(9), "wish"),
+        HotKey("k", hour(13), wish=wish),
+    ]
+
+
 def test_others_change_the_wishes_meanwhile(
     desk: WishDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

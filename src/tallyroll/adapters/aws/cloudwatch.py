@@ -1,4 +1,4 @@
-"""Reads CloudWatch's metrics of a queue and of the writer that it feeds."""
+"""Reads CloudWatch's metrics of a queue, of the writer that it feeds, and of tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from datetime import UTC, datetime
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.queue import Invocations
+from tallyroll.ports.table_listing import TableLoad
 
 DATAPOINTS_MAX = 1_440  # of one GetMetricStatistics [CloudWatch API Reference]
 OWN_NAMESPACE = "Tallyroll"
 HANDED_BACK_AGE = "OldestHandedBack"
 NOTES_FAILED = "NotesFailed"
 EVENTS_COUNTED = "EventsCounted"
+TABLE_PERIOD_S = 60  # DynamoDB publishes a minute's sums
+# Throttles at limits of a whole table. Source: DynamoDB Developer Guide, "CloudWatch throttling
+# metrics".
+_GIVEN = (
+    "WriteAccountLimitThrottleEvents",
+    "WriteMaxOnDemandThroughputThrottleEvents",
+    "WriteProvisionedThroughputThrottleEvents",
+)
 
 
 class QueueMetrics:
@@ -90,6 +99,20 @@ class QueueMetrics:
         period_s = self.period_for(since)
         points = self.points(OWN_NAMESPACE, EVENTS_COUNTED, self._own, "Sum", since, period_s)
         return tuple((at, round(number)) for at, number in points.items())
+
+    def table_load(self, table: str, since: int) -> TableLoad:
+        """Of most tables only one metric is asked for: whether any write was throttled."""
+        throttled = sum(self._of_table(table, "WriteThrottleEvents", since))
+        if not throttled:
+            return TableLoad()
+        units = max(self._of_table(table, "ConsumedWriteCapacityUnits", since), default=0.0)
+        given = sum(sum(self._of_table(table, name, since)) for name in _GIVEN)
+        return TableLoad(units / TABLE_PERIOD_S, round(throttled), round(given))
+
+    def _of_table(self, table: str, name: str, since: int) -> list[float]:
+        of = {"TableName": table}
+        found = self.points("AWS/DynamoDB", name, of, "Sum", since, TABLE_PERIOD_S)
+        return list(found.values())
 
     def period_for(self, since: int) -> int:
         """The shortest period (s) with which one call covers all since `since`."""

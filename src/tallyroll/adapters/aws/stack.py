@@ -28,6 +28,7 @@ from tallyroll.ports.stack import (
     ScheduleCard,
     Subscription,
 )
+from tallyroll.ports.table_listing import TableLoad
 from tallyroll.resources import declare, function_name
 from tallyroll.settings import Settings
 
@@ -169,6 +170,9 @@ class AwsStack:
             for at, number in found.items():
                 sums[at] = sums.get(at, 0.0) + number
         return [(at, round(number)) for at, number in sorted(sums.items())]
+
+    def table_load(self, table: str, since: int) -> TableLoad:
+        return self.metrics.table_load(table, since)
 
     def in_flight(self, since: int) -> int:
         queue = self.settings.queue_url.rpartition("/")[2] or declare(self.settings).queue.name

@@ -218,18 +218,29 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
     def note_straggler(self, window: WindowId, at: int) -> None:
         self._table.keep_latest(key_of(window, "straggler"), at)
 
-    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
+    def note_hot(
+        self, window: WindowId, keys: Sequence[str], throttled: Sequence[str] = ()
+    ) -> None:
+        noted = {"keys": dict.fromkeys(keys).keys()}
+        if throttled:
+            noted["throttled"] = dict.fromkeys(throttled).keys()
         change = expressed(
-            "ADD #keys :keys",
+            "ADD " + ", ".join(f"#{name} :{name}" for name in noted),
             "attribute_not_exists(#keys) OR size(#keys) < :most",
-            keys=dict.fromkeys(keys).keys(),
             most=HOT_NOTES_MAX,
+            **noted,
         )
         self._table.update_if({"Key": key_of(window, "hot"), **change})
 
     def hot(self, window: WindowId) -> list[str]:
-        item = self._table.get(key_of(window, "hot"))
-        return sorted(item["keys"]["SS"]) if item else []
+        return self._noted(window, "keys")
+
+    def throttled(self, window: WindowId) -> list[str]:
+        return self._noted(window, "throttled")
+
+    def _noted(self, window: WindowId, name: str) -> list[str]:
+        item = self._table.get(key_of(window, "hot")) or {}
+        return sorted(item[name]["SS"]) if name in item else []
 
     def mark(self, key: str) -> None:
         """In a transaction, the only one in which a policy lets writers put marks."""

@@ -2,7 +2,7 @@
 
 spec       pk 2026-11   sk {window}#spec        written once
 state      pk 2026-11   sk {window}#state       replaced whole if `version` is unchanged
-hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards
+hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards, those `throttled`
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest recorded time in ms
 calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis;
                                                 mappings, mapped_until, marked

@@ -225,10 +225,10 @@ class DynamoStore(DynamoTables):
             more["ExclusiveStartKey"] = last
 
     def widen(self, spec: Spec, key: str) -> None:
+        table, first = self._table(spec.table), tally_key(spec, key, 1)
         wide = min(2 * self._widths.of(spec, key), spec.stripes_most(key))
         if wide == self._widths.of(spec, key):
             return
-        table, first = self._table(spec.table), tally_key(spec, key, 1)
         # Of an item that is there: one without events would be a key of the window.
         fewer = "attribute_exists(#pk) AND (attribute_not_exists(#w) OR #w < :w)"
         table.update_if({"Key": first, **expressed("SET #w = :w", fewer, w=wide)})

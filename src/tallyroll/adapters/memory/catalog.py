@@ -31,6 +31,7 @@ class MemoryCatalog:
         self._live: LivePointer | None = None
         self._stragglers: dict[WindowId, int] = {}
         self._hot: dict[WindowId, list[str]] = {}
+        self._throttled: dict[WindowId, set[str]] = {}
         self._periods: dict[PeriodName, PeriodState] = {}
         self._unrolled: set[PeriodName] = set()
         self._claims: dict[Identity, Claim] = {}
@@ -146,10 +147,16 @@ class MemoryCatalog:
     def note_straggler(self, window: WindowId, at: int) -> None:
         self._stragglers[window] = max(at, self._stragglers.get(window, at))
 
-    def note_hot(self, window: WindowId, keys: Sequence[str]) -> None:
+    def note_hot(
+        self, window: WindowId, keys: Sequence[str], throttled: Sequence[str] = ()
+    ) -> None:
         noted = self._hot.setdefault(window, [])
         if len(noted) < HOT_NOTES_MAX:
             noted += [key for key in dict.fromkeys(keys) if key not in noted]
+            self._throttled.setdefault(window, set()).update(throttled)
+
+    def throttled(self, window: WindowId) -> list[str]:
+        return sorted(self._throttled.get(window, ()))
 
     def hot(self, window: WindowId) -> list[str]:
         return sorted(self._hot.get(window, ()))

@@ -138,7 +138,8 @@ class MemoryStore(MemoryTables):
             answers = (Element(Answer.DUPLICATE, old["h"]["B"]) if old else FINE for old in stored)
             return Outcome(Verdict.CANCELLED, tuple(answers), (FINE,) * len(decrements))
         taken = [_taken(spec, items, each, costs[each.key, each.stripe]) for each in decrements]
-        items.update(puts | {_primary(tally): tally for tally in taken})
+        for item in (*puts.values(), *taken):
+            items[_primary(item)] = item
         return Outcome(Verdict.COMMITTED)
 
     def tombstones(

@@ -9,7 +9,7 @@ from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
 from tallyroll.limits import TABLE_UNITS_QUOTA, WARM_UNITS_MAX
 from tallyroll.operations.deployed import deployed
-from tallyroll.operations.heat.warming import Warming, planned, wait_warm
+from tallyroll.operations.heat.warming import WarmRequest, planned, wait_warm
 from tallyroll.planning.prices import REGION, WARM_ASSUMED, WARM_WRITE_UNIT
 
 
@@ -75,7 +75,7 @@ def warm_window(
     return 0
 
 
-def _tell(warming: Warming, screen: Screen) -> None:
+def _tell(warming: WarmRequest, screen: Screen) -> None:
     more = warming.wanted - warming.now
     screen.tell(
         f"the table of {warming.window} takes {warming.now:,} write units a second now;"
@@ -90,7 +90,7 @@ def _tell(warming: Warming, screen: Screen) -> None:
         )
 
 
-def _as_json(warming: Warming, result: str) -> dict[str, Any]:
+def _as_json(warming: WarmRequest, result: str) -> dict[str, Any]:
     return {
         "window": warming.window,
         "table": warming.table,

@@ -10,11 +10,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tallyroll.cli.arguments import DURATION, Run
+from tallyroll.cli.arguments import DURATION, Run, duration, read_by
 from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import UsageError
+from tallyroll.model.lengths import NAMES
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.windows import iso
 from tallyroll.planning import prices
@@ -27,6 +28,14 @@ from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
 DONE, DONE_IN_PART = 0, 1
+
+
+def _length(text: str) -> int | str:
+    """The length of windows: ms, or a name. Raises UsageError."""
+    return text if text in NAMES else duration(text)
+
+
+_LENGTH = Parameter(metavar="TIME", converter=read_by(_length), n_tokens=1)
 _OF_READS = {"reads_per_second": "--reads", "staleness_seconds": "--staleness"}
 _OF_FILES = {**_OF_READS, "packed": "--packed", "keys_asked": "--asked"}
 
@@ -114,7 +123,7 @@ def plan(
     *,
     from_deployment: bool = False,
     of: LoadOptions = NO_LOAD,
-    window: Annotated[int | None, DURATION] = None,
+    window: Annotated[int | str | None, _LENGTH] = None,
     retention: Annotated[int | None, DURATION] = None,
     identity: Annotated[IdentityScope | None, Parameter(metavar="SCOPE")] = None,
     keys: Annotated[str | None, Parameter(metavar="FILE")] = None,
@@ -145,7 +154,7 @@ def plan(
 
     :param file: plan for these events (JSON Lines) instead of --rate, as they happened
     :param from_deployment: measure the running pipeline, and say what to change
-    :param window: length of the windows (1h by default)
+    :param window: length of the windows (1h by default), or week, month, quarter, year
     :param retention: how long a sealed window's table is kept (3d by default)
     :param identity: within what an id counts once: window (the default), key or pipeline
     :param keys: score a partition key of the items in this FILE of JSON Lines
@@ -180,11 +189,13 @@ def plan(
     return DONE_IN_PART if bad else DONE
 
 
-def _settings(window: int | None, retention: int | None, identity: IdentityScope) -> Settings:
+def _settings(window: int | str | None, retention: int | None, identity: IdentityScope) -> Settings:
     settings = Settings(identity=identity)
-    if window is not None and window % 1000:
+    if isinstance(window, str):
+        settings = replace(settings, window=window)
+    elif window is not None and window % 1000:
         raise UsageError(f"--window {window}ms: windows have whole seconds")
-    if window is not None:
+    elif window is not None:
         settings = replace(settings, window_seconds=window // 1000)
     return settings if retention is None else replace(settings, retention_ms=retention)
 

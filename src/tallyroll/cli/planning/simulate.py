@@ -18,7 +18,7 @@ from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import Missing, UsageError
-from tallyroll.limits import SHARDS_MAX
+from tallyroll.limits import SHARDS_DEFAULT, SHARDS_MAX
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WorldOptions:
     :param hotspot: this share of the keys gets that share of the events (0.2/0.8 by default)
     :param event_bytes: bytes of an event as it is sent (128 by default)
     :param packed: events in a packet (1 by default: ids of their own)
-    :param shards: N, the shards of a key (16 by default)
+    :param shards: N, the shards of a key (256 by default)
     :param warm_units: warm throughput of new tables (0: AWS's own, 4,000)
     :param provisioned: write units a second of tables that are not on demand
     :param writers: the most writers at once (4 by default)
@@ -60,7 +60,7 @@ class WorldOptions:
     hotspot: Annotated[str, Parameter(metavar="X/Y")] = "0.2/0.8"
     event_bytes: Annotated[int, Parameter(metavar="N")] = 128
     packed: Annotated[int, Parameter(metavar="N")] = 1
-    shards: Annotated[int, up_to(SHARDS_MAX)] = 16
+    shards: Annotated[int, up_to(SHARDS_MAX)] = SHARDS_DEFAULT
     warm_units: Annotated[int, Parameter(metavar="N")] = 0
     provisioned: Annotated[int, Parameter(metavar="N")] = 0
     writers: Annotated[int, up_to(1_000)] = 4

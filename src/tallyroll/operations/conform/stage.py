@@ -205,7 +205,7 @@ def _passing(outcome: Outcome) -> bool:
 
 def spec_on(table: str, settings: Settings, now: int) -> Spec:
     """The window of `now` (ms), kept in this table."""
-    span = Grid.of(settings.window_seconds).at(now)
+    span = Grid.of(settings.window_length).at(now)
     return freeze(Window(span.id, table, span.start, span.end), settings)
 
 

@@ -8,7 +8,10 @@ from functools import wraps
 from tallyroll.errors import Missing
 from tallyroll.lifecycle import health
 from tallyroll.lifecycle.health import MINUTE_MS
-from tallyroll.limits import RECEIVES_FUSE
+from tallyroll.lifecycle.warming import GROWTH, LOOKED_BACK_MS, Bottleneck, bottleneck
+from tallyroll.limits import RECEIVES_FUSE, WARM_WRITE_UNITS_MIN
+from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
 from tallyroll.operations.doctor.rights import NEWEST, PACKAGES, SCHEDULED, rights_of
@@ -18,6 +21,21 @@ from tallyroll.resources import function_name
 THROTTLED_BACK_MS = 15 * MINUTE_MS
 _ENABLED = "Enabled"
 _CHANGING = ("Creating", "Enabling", "Updating")
+_WARM = "`tallyroll windows warm {window} --units {units}` prepares the table for more, at a cost"
+_KEY = (
+    "`tallyroll top --window {window}` lists the largest keys: have their producers pack, and give"
+    " them more shards in the next windows, `tallyroll keys split` (docs/operations.md,"
+    " key-throttles)"
+)
+_LIMITED = {
+    Bottleneck.GIVEN: (
+        "a limit of the whole table, the account's quota or a capacity that it was given",
+        "Raise that limit (docs/operations.md, table-throttles); more shards do not help.",
+    ),
+    Bottleneck.TABLE: ("the table has not grown to its load", f"{_WARM}."),
+    Bottleneck.KEY: ("a key is hot", f"{_KEY}."),
+    Bottleneck.UNKNOWN: ("a key or the table", f"{_WARM}; if a key is hot, {_KEY}."),
+}
 _WRITER_READS = (
     "sqs:ChangeMessageVisibility",
     "sqs:DeleteMessage",
@@ -328,7 +346,7 @@ def _of_role(
 
 
 def throttles(case: Checkup) -> Iterator[Sign]:
-    """Permanent tables are not throttled for long; writers report throttles of window tables."""
+    """Permanent tables are not throttled for long, nor windows' tables by a key or as a whole."""
     stack = case.stack
     if stack is None:
         yield fine("no metrics are known")
@@ -349,4 +367,26 @@ def throttles(case: Checkup) -> Iterator[Sign]:
                 f" `aws dynamodb update-table --table-name {table} --warm-throughput"
                 ' \'{"ReadUnitsPerSecond": 24000, "WriteUnitsPerSecond": 8000}\'`',
             )
-    yield fine(f"permanent tables were not throttled within {minutes} minutes")
+    for window in case.windows.values():
+        if window.status is Status.OPEN and store_of(window.table) == DYNAMODB:
+            yield from _of_window(case, stack, window)
+    yield fine(f"tables were not throttled within {minutes} minutes")
+
+
+def _of_window(case: Checkup, stack: Stack, window: Window) -> Iterator[Sign]:
+    """What limits the writes to a window's table, if they are throttled, and what helps at once."""
+    load = stack.table_load(window.table, case.effects.now() - LOOKED_BACK_MS)
+    if not load.throttled:
+        return
+    facts = case.store.describe_table(window.table)
+    warm = facts.warm if facts and not facts.provisioned else None
+    limit, remedy = _LIMITED[bottleneck(load, warm)]
+    units = GROWTH * (warm or WARM_WRITE_UNITS_MIN)
+    yield Sign(
+        Level.WARNING,
+        f"{window.id}: {load.throttled:,} writes were throttled in the last"
+        f" {LOOKED_BACK_MS // MINUTE_MS} minutes: {limit} ({load.units:,.0f} write units a second"
+        + (f" of {warm:,})" if warm else ")"),
+        remedy.format(window=window.id, units=units),
+        window.id,
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import late, next_missing, why_not_taking
+from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import iso, window_id
@@ -53,15 +55,16 @@ def calendar(case: Checkup) -> Iterator[Sign]:
     if calendar is None:
         yield finding("there is no calendar: the roller has never run", _ROLLER)
         return
-    length_ms = calendar.grid.lengths[-1][1]
-    configured_ms = case.settings.window_seconds * 1000
-    if length_ms != configured_ms:
-        yield warning(
-            f"windows are {length_ms // 1000} s long, and {configured_ms // 1000} s are set"
-            " (TALLYROLL_WINDOW_SECONDS)",
-            "The roller's next run changes the length, if that is the deployment's setting.",
-        )
-    yield fine(f"windows of {length_ms // 1000} s since {iso(calendar.genesis)}")
+    length, configured = calendar.grid.lengths[-1][1], length_of(case.settings.window_length)
+    if length != configured:
+        said = f"windows are of {text_of_length(length)}, and {text_of_length(configured)} is set"
+        remedy = "The roller's next run changes the length, if that is the deployment's setting."
+        try:
+            calendar.grid.with_length(case.settings.window_length, case.effects.now())
+        except UsageError as error:
+            remedy = f"The roller cannot change it: {error}."
+        yield warning(f"{said} (TALLYROLL_WINDOW or TALLYROLL_WINDOW_SECONDS)", remedy)
+    yield fine(f"windows of {text_of_length(length)} since {iso(calendar.genesis)}")
 
 
 def settings(case: Checkup) -> Iterator[Sign]:

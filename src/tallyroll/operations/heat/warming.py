@@ -23,7 +23,7 @@ WAIT_POLL_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Warming:
+class WarmRequest:
     """The write units a second that a window's table takes at once `now`, and those `wanted`. If
     they are the same, nothing is to be done but, while it is `under_way`, to wait.
     """
@@ -47,7 +47,7 @@ class Warming:
 
 def planned(
     window_id: WindowId, units: int, catalog: Catalog, store: Store, settings: Settings
-) -> Warming:
+) -> WarmRequest:
     """What warming a window's table takes. Raises UsageError, with the remedy, if it cannot be
     done or is over `warm_units_max`; Missing if there is no such window.
     """
@@ -80,7 +80,7 @@ def planned(
             f"window {window_id}: its table is warm for {now:,} write units a second, and warm"
             f" throughput cannot be lowered: give more than {now:,}"
         )
-    return Warming(window_id, window.table, now, units, under_way)
+    return WarmRequest(window_id, window.table, now, units, under_way)
 
 
 def _absent(window_id: WindowId, catalog: Catalog, settings: Settings) -> Window:
@@ -127,7 +127,7 @@ def _changing(facts: TableFacts) -> bool:
 
 
 def wait_warm(
-    warming: Warming,
+    warming: WarmRequest,
     store: Store,
     effects: Effects,
     timeout_ms: int,

@@ -134,11 +134,13 @@ class WishDesk:
                     found.append(_hot(key, spec, earlier, wishes, lacks=lacks))
                 listed[key] = shards
             earlier = [spec, *earlier]
-        first = self.calendar.grid.at(specs[-1].end if specs else now)
+        last = specs[-1] if specs else None
+        taken = wishes.during(last.start, last.end) if last else {}
+        first = self.calendar.grid.at(last.end if last else now)
         for key, wish in sorted(wishes.of.items()):
             span = self.calendar.grid.at(max(wish.since, first.start))
-            satisfied = listed.get(key, 0) >= wish.shards
-            if not satisfied and (wish.until is None or span.start < wish.until):
+            held = last and key in taken and last.shards_of(key) >= wish.shards
+            if not held and (wish.until is None or span.start < wish.until):
                 found.append(HotKey(key, span.id, wish=wish))
         return found
 

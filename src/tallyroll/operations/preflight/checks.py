@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tallyroll.errors import Missing, StoreError
+from tallyroll.errors import Missing, StoreError, UsageError
 from tallyroll.limits import TABLE_QUOTA
-from tallyroll.model.windows import DYNAMODB
+from tallyroll.model.lengths import length_of, text_of_length
+from tallyroll.model.windows import DYNAMODB, iso
 from tallyroll.operations.doctor.checkup import Check, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment_checks import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
@@ -103,6 +104,22 @@ def _in_keyspaces(settings: Settings) -> Iterator[Sign]:
     text = f"{needed:,} tables are needed in Keyspaces, of a quota of {most:,}"
     if needed > 0.8 * most:
         yield warning(text, "Ask for a higher quota (Service Quotas, Amazon Keyspaces).")
+
+
+def window_length(of: Preflight) -> Iterator[Sign]:
+    """The windows that exist can be followed by ones of the length that is asked for."""
+    wanted = of.planned.settings.window_length
+    calendar = of.case.calendar if of.deployed else None
+    text = f"windows of {text_of_length(length_of(wanted))}"
+    if calendar is None or calendar.grid.lengths[-1][1] == length_of(wanted):
+        yield fine(text)
+        return
+    try:
+        since, _ = calendar.grid.with_length(wanted, of.case.effects.now()).lengths[-1]
+    except UsageError as error:
+        yield finding(f"the length of windows cannot be changed: {error}", "Go that way.")
+        return
+    yield fine(f"{text}, from {iso(since)} on at the earliest")
 
 
 def concurrency(of: Preflight) -> Iterator[Sign]:
@@ -294,6 +311,7 @@ CHECKS: dict[str, Callable[[Preflight], Iterator[Sign]]] = {
     "account": account,
     "bootstrap": bootstrap,
     "table-quota": table_quota,
+    "window-length": window_length,
     "concurrency": concurrency,
     "throughput": throughput,
     "permissions": permissions,

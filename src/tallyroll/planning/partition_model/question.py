@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyroll.errors import UsageError
+from tallyroll.limits import SHARDS_DEFAULT
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.partition_model.flow import flowed
 from tallyroll.planning.partition_model.loads import (
@@ -49,7 +50,7 @@ class Question:
     hotspot: str = "0.2/0.8"
     event_bytes: int = 128
     packed: int = 1
-    shards: int = 16
+    shards: int = SHARDS_DEFAULT
     warm_units: int = 0
     provisioned: int = 0
     writers: int = 4

@@ -232,6 +232,8 @@ class Options(CommonSettings):
             for key, value in context.items()
             if key.startswith(PREFIX)
         }
+        if "window" in given and "window_seconds" in given:
+            raise cls.both_lengths(given["window"], given["window_seconds"])
         options = cls(**given)
         if options.pollers and "max_concurrency" in given:
             raise both_given(options.pollers, options.max_concurrency)
