@@ -148,7 +148,7 @@ def under_faults(table: Any, seed: int) -> tuple[list[str], set[str], set[str]]:
 
     def write(writer: int) -> None:
         own = VersionedTable(table, tries=8, chance=Random(writer), sleep=lambda _: None)
-        for mark in (f"{writer}-{at}" for at in range(12)):
+        for mark in (f"{writer}-{at}" for at in range(6)):
             try:
                 own.update(KEY, partial(marked, mark))
                 must.add(mark)
@@ -167,7 +167,7 @@ def test_lost_answers_make_no_update_twice(dynamodb_endpoint: str, attempts: int
     marks, must, must_not = under_faults(table_at(dynamodb_endpoint, attempts=attempts), 7)
     assert len(marks) == len({*marks})
     assert must <= {*marks}
-    assert len(must) >= 20
+    assert len(must) >= 10
     assert not must_not & {*marks}
 
 

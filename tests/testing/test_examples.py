@@ -29,7 +29,7 @@ print(json.dumps(Template.from_stack(made).to_json()))
 
 
 def test_each_project_is_listed() -> None:
-    assert PROJECTS == ["page_views", "votes"]
+    assert PROJECTS == ["forum", "page_views", "stock", "votes"]
     listed = (EXAMPLES / "README.md").read_text()
     assert all(f"[{name}]({name})" in listed for name in PROJECTS)
 
@@ -82,3 +82,12 @@ def test_the_rule_feeds_a_pipeline_with_a_mapping(tmp_path: Path) -> None:
     assert {"key": "detail.country"} in [
         json.loads(each.get("TALLYROLL_MAPPING", "{}")) for each in environments(resources)
     ]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("project", "own"), [("forum", 1), ("stock", 2)])
+def test_the_services_own_tables_are_beside_the_pipelines(
+    tmp_path: Path, project: str, own: int
+) -> None:
+    tables = of_type(template(project, tmp_path / "code"), "AWS::DynamoDB::Table")
+    assert len([each for each in tables if "TableName" not in each]) == own
