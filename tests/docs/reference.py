@@ -22,6 +22,7 @@ from benchmarks.costs import (
     of_warm_throughput,
     of_writers,
 )
+from benchmarks.guide import of_guide
 from benchmarks.limits import of_keys, of_rates
 from benchmarks.on_call.faults import FAULTS
 from benchmarks.planning import assumed as plan_assumed
@@ -102,6 +103,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),
     "partitions": ("planning.md", lambda: table_of(disagreements())),
     "settings": ("settings.md", lambda: described_table(Settings, "variable")),
+    "guide": ("guide.md", lambda: table_of(of_guide())),
     "suffixes": ("sharding.md", lambda: "\n".join(rows())),
 }
 
