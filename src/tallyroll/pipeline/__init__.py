@@ -107,8 +107,10 @@ class Pipeline:
         """Makes windows ahead, closes and seals them."""
         from tallyroll.lifecycle.roller import Roller
 
-        ports = self.store, self.catalog, self.totals, self.queue, self.effects
-        return Roller(self.settings, *ports, self.queue_metrics)
+        store, catalog, totals = self.store, self.catalog, self.totals
+        return Roller(
+            self.settings, store, catalog, totals, self.queue, self.effects, self.queue_metrics
+        )
 
     @cached_property
     def cleanup(self) -> Cleanup:
