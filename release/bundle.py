@@ -36,6 +36,7 @@ _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _BINARY_SUFFIXES = frozenset({".so", ".pyd", ".dll", ".dylib"})
+_UNREAD_SUFFIXES = frozenset({".tab", ".zi"})  # of the time zones, in other forms
 _FASTER_WITH_BINARIES = frozenset({"wrapt"})  # it has the same in Python, for where they are not
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 
@@ -135,7 +136,8 @@ def _wanted(package: Distribution, file: PurePath) -> bool:
     outside = file.is_absolute() or ".." in file.parts  # scripts
     metadata = file.parts[0].endswith(".dist-info")
     installers = metadata and file.name in _INSTALLER_FILES
-    return not (outside or installers or "__pycache__" in file.parts)
+    unread = file.suffix in _UNREAD_SUFFIXES or "__pycache__" in file.parts
+    return not (outside or installers or unread)
 
 
 def _copy(source: Path, to: Path) -> None:

@@ -12,6 +12,7 @@ from tallyroll.limits import VALUE_BOUND, WINDOW_SECONDS_MAX
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event
 from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.lengths import common_bound
 from tallyroll.model.records import Record
 from tallyroll.model.windows import Grid
 from tests.harness.pipeline import HOUR, NOW, START
@@ -52,8 +53,16 @@ def grids(draw: Callable[[SearchStrategy[int]], int]) -> Grid:
     """A grid whose length changes up to twice."""
     grid = Grid.of(draw(lengths))
     for _ in range(draw(st.integers(0, 2))):
-        grid = grid.with_length(draw(lengths), draw(st.integers(0, INSTANTS_MAX)))
+        length, made_until = draw(lengths), draw(st.integers(0, INSTANTS_MAX))
+        if leads_to(grid, length, made_until):
+            grid = grid.with_length(length, made_until)
     return grid
+
+
+def leads_to(grid: Grid, seconds: int, made_until: int) -> bool:
+    """Whether windows of so many seconds can follow those of a grid."""
+    since, before = grid.lengths[-1]
+    return common_bound(before, seconds * 1000, max(made_until, since + 1)) is not None
 
 
 any_event = st.builds(

@@ -18,7 +18,7 @@ from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out, t
 from tallyroll.lifecycle.sealing import Sealing, seal
 from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, to_make
 from tallyroll.lifecycle.warming import Warming
-from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.foreign.mappings import founded_with
 from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.specs import Spec
@@ -36,7 +36,6 @@ from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
-AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is created
 
 
 @dataclass(eq=False)
@@ -68,7 +67,7 @@ class Roller:
         deadline = now + time_left_ms - DEADLINE_RESERVE_MS
         calendar = self._founded(now)
         pointer = self.catalog.live()
-        windows = list_live(self.catalog, pointer, 0, now + AHEAD_LISTED_MS)
+        windows = list_live(self.catalog, pointer, 0, TS_MS_MAX + 1)
         if make:
             self._keep_mapping(calendar, rolled)
         if pointer and make:
@@ -218,7 +217,7 @@ class Roller:
     def _perform(self, calendar: Calendar, deadline: int, step: Step, window: Window) -> Window:
         match step:
             case Step.MAKE_TABLE:
-                self.store.make_table(window.table, self._tags, self._peak(window))
+                self.store.make_table(window.table, self._tags, self._peak(window, calendar))
                 return window
             case Step.CHECK_TABLE:
                 self.store.check_table(window.table, self._tags)
@@ -257,13 +256,18 @@ class Roller:
     def _tags(self) -> dict[str, str]:
         return {TAG_PIPELINE: self.settings.name}
 
-    def _peak(self, window: Window) -> int:
-        """The peak of the last two days' windows, which the new table should sustain; of those in
-        its store if there are any, since each charges in its own way.
+    def _peak(self, window: Window, calendar: Calendar) -> int:
+        """The peak of the last two days' windows, which the new table should sustain, and always of
+        the last that can be sealed; of those in its store if there are any, since each charges in
+        its own way.
         """
         if not self.settings.follows_peaks:
             return 0
-        lately = self.catalog.windows(window.start - PEAKS_LOOKED_BACK_MS, window.start)
+        since = window.start
+        for _ in range(self.settings.ahead_windows + 2):  # to the second before the current one
+            since = calendar.grid.at(max(0, since - 1)).start
+        since = min(since, window.start - PEAKS_LOOKED_BACK_MS)
+        lately = self.catalog.windows(since, window.start)
         alike = [each for each in lately if store_of(each.table) == store_of(window.table)]
         return max((each.peak or 0 for each in alike or lately), default=0)
 

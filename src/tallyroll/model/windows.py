@@ -15,6 +15,7 @@ from functools import lru_cache
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.lengths import (
+    DAY_MS,
     WindowLength,
     common_bound,
     end_of,
@@ -83,12 +84,17 @@ class Grid:
         """
         since, before = self.lengths[-1]
         after = length_of(length)
-        bound = common_bound(before, after, max(made_until, since + 1))
+        at = max(made_until, since + 1)
+        bound = common_bound(before, after, at)
         if bound is None:
+            by_days = common_bound(before, DAY_MS, at) is not None
+            days = "day first (tallyroll:window=day)"
+            minutes = "minute first (tallyroll:window_seconds=60)"
             raise UsageError(
                 f"windows of {text_of_length(before)} cannot become windows of"
                 f" {text_of_length(after)}: within a year none of either begin together; make them"
-                f" of a day first (tallyroll:window=day), then of {text_of_length(after)}"
+                f" of a {days if by_days else minutes}, then of"
+                f" {text_of_length(after)}"
             )
         return Grid((*self.lengths, (bound, after)))
 

@@ -107,8 +107,9 @@ class Pipeline:
         """Makes windows ahead, closes and seals them."""
         from tallyroll.lifecycle.roller import Roller
 
-        ports = self.store, self.catalog, self.totals, self.queue, self.effects
-        return Roller(self.settings, *ports, self.queue_metrics)
+        settings, store, catalog, totals = self.settings, self.store, self.catalog, self.totals
+        effects, loads = self.effects, self.queue_metrics
+        return Roller(settings, store, catalog, totals, self.queue, effects, loads)
 
     @cached_property
     def cleanup(self) -> Cleanup:

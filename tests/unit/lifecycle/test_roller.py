@@ -215,6 +215,23 @@ def test_a_length_to_which_there_is_no_way_is_a_problem_and_the_last_one_stays()
     assert pipeline.catalog.calendar() == before
 
 
+@pytest.mark.parametrize(
+    ("window", "ahead", "then"), [("quarter", 10, "month"), ("year", 3, "day")]
+)
+def test_windows_far_ahead_are_passed_by_before_another_length_begins(
+    window: str, ahead: int, then: str
+) -> None:
+    pipeline = opened(replace(SMALL, window=window, ahead_windows=ahead))
+    made = pipeline.catalog.windows(0, 10**14)
+    assert len(made) == ahead + 1
+    pipeline.settings = replace(pipeline.settings, window=then)
+    assert run(pipeline).problems == []
+    calendar = pipeline.catalog.calendar()
+    assert calendar
+    assert calendar.grid.lengths[-1][0] == made[-1].end
+    assert [calendar.grid.at(each.start).end for each in made] == [each.end for each in made]
+
+
 def test_another_window_length_begins_at_genesis_at_the_earliest() -> None:
     """Also while only past windows are made: events since genesis are not too late."""
     pipeline = Pipeline()

@@ -9,7 +9,7 @@ import pytest
 from tallyroll.errors import Throttled
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
-from tallyroll.model.windows import KEYSPACES, store_of
+from tallyroll.model.windows import KEYSPACES, store_of, window_start
 from tests.harness.both_stores import KEPT, BothStores
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
@@ -68,6 +68,16 @@ def test_new_tables_are_made_for_the_peak_of_the_last_windows() -> None:
     pipeline.effects.pass_by(HOUR)
     run(pipeline)
     assert pipeline.store.table(f"tallyroll-{hour(11)}").peak == 8_000
+
+
+def test_also_long_windows_follow_the_peak_of_the_last_that_was_sealed() -> None:
+    """The table of March is made as January begins, when December is not sealed yet."""
+    pipeline = Pipeline(replace(SMALL, window="month", warm_units_max=30_000))
+    run(pipeline)
+    pipeline.move(Status.OPEN, "20261101T000000Z", peak=8_000)
+    pipeline.effects.pass_by(window_start("20270101T000000Z") - pipeline.effects.now())
+    run(pipeline)
+    assert pipeline.store.table("tallyroll-20270301T000000Z").peak == 8_000
 
 
 def test_the_peak_is_that_of_windows_in_the_same_store_if_there_are_any() -> None:

@@ -146,6 +146,16 @@ def test_where_there_is_no_way_the_error_names_one() -> None:
     assert weeks.lengths[1:] == ((at("2026-11-26"), DAY_MS), (at("2026-11-30"), "week"))
 
 
+def test_where_days_are_no_way_minutes_are() -> None:
+    """A minute short of a day: these begin with a day once in 1,439 days."""
+    grid, now = Grid.of(86_340), at("2026-11-26")
+    with pytest.raises(UsageError, match=r"minute first \(tallyroll:window_seconds=60\)"):
+        grid.with_length("day", now)
+    minutes = grid.with_length(60, now)
+    days = minutes.with_length("day", minutes.lengths[-1][0])
+    assert days.lengths[-1][0] - now < 3 * DAY_MS
+
+
 def test_the_end_of_time() -> None:
     for name in NAMES[3:]:
         span = Grid.of(name).at(TS_MS_MAX)

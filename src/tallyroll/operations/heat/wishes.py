@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tallyroll.errors import Absent, StateConflict, UsageError
-from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX
+from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX, TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Wish, Wishes
 from tallyroll.model.windows import Span, WindowId, iso
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 
-AHEAD_LISTED_MS = 2 * 366 * 86_400_000  # further ahead than any window is created
 LOOKED_BACK = 99  # windows, for since when a key has its N
 TRIES = 8  # other commands and the roller may change the wishes, or freeze the next window
 
@@ -166,8 +165,7 @@ class WishDesk:
 
     def _frozen(self, since: int) -> list[Spec]:
         """The specs of the window of `since` and of later ones, ascending, as far as frozen."""
-        start, now = self.calendar.grid.at(since).start, self.effects.now()
-        windows = self.catalog.windows(start, max(start, now) + AHEAD_LISTED_MS)
+        windows = self.catalog.windows(self.calendar.grid.at(since).start, TS_MS_MAX + 1)
         specs = self.catalog.specs([window.id for window in windows])
         return sorted(specs.values(), key=lambda spec: spec.start)
 
