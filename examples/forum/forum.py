@@ -1,8 +1,8 @@
 """A forum: a thread's item has its subject alone, and each reply is an event of its own.
 
 With the replies as a set in the thread's item, the item grows towards the 400 KB that DynamoDB
-allows, and whoever wants the subject reads, and pays for, all replies. Here a popular thread is one
-hot key of the pipeline: its replies are spread over shards, counted exactly, and read in pages.
+allows, and a reader of the subject alone reads, and pays for, all replies. Here a popular thread is
+one hot key of the pipeline: its replies are spread over shards, counted exactly, and read in pages.
 """
 
 from __future__ import annotations

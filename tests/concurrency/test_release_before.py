@@ -120,6 +120,12 @@ def running(endpoint: str, folder: Path, facts: dict[str, Any]) -> Iterator[Befo
         process.stdin.close()
 
 
+def of_before(crowd: Crowd) -> dict[str, Any]:
+    """The settings of the release before for a crowd's pipeline."""
+    few = {"shards": 8, "stripes_min": 8, "buckets": 16, "gates": 64}
+    return {"name": crowd.settings.name, **few, "bucket": "archive"}
+
+
 def sealed(made: Pipeline, spec: Spec) -> None:
     state = made.catalog.window(spec.window)
     assert state
@@ -158,14 +164,7 @@ def test_it_neither_counts_nor_rejects_there_and_reads_proves_and_drops_what_is_
         ]
 
     ann, bob, plain = votes("ann", start - 1), votes("bob", start - 1), votes("plain", now)
-    own = {
-        "name": crowd.settings.name,
-        "shards": 8,
-        "stripes_min": 8,
-        "buckets": 16,
-        "gates": 64,
-        "bucket": "archive",
-    }
+    own = of_before(crowd)
     with running(dynamodb_endpoint, tmp_path, own | facts) as before:
         # It hands back what is for that window, and counts what is for another one beside it.
         back = [each.id for each in ann]
@@ -218,14 +217,7 @@ def test_it_takes_nothing_back_and_nothing_of_what_was_taken_back_counts_again(
             Message(f"r{n}", body, now, 1, "r") for n, body in zip(numbers, bodies, strict=True)
         ]
 
-    own = {
-        "name": crowd.settings.name,
-        "shards": 8,
-        "stripes_min": 8,
-        "buckets": 16,
-        "gates": 64,
-        "bucket": "archive",
-    }
+    own = of_before(crowd)
     with running(dynamodb_endpoint, tmp_path, own | facts) as before:
         assert before.write(*events()) == ([], VOTES, [])
         assert before.write(*retractions(0, 1)) == ([], 0, [Reason.NOT_AN_OBJECT] * 2)
@@ -276,14 +268,7 @@ def test_it_counts_where_a_wish_was_frozen_and_freezes_without_one(
     made.store.open_gates(spec)
     made.catalog.advance(replace(window, status=Status.OPEN))
 
-    own = {
-        "name": crowd.settings.name,
-        "shards": 8,
-        "stripes_min": 8,
-        "buckets": 16,
-        "gates": 64,
-        "bucket": "archive",
-    }
+    own = of_before(crowd)
     body = {"key": "k", "ts": spec.start + 1}
     votes = [
         Message(f"m{n}", json.dumps({**body, "id": f"e{n}"}), spec.start + 2, 1, "r")

@@ -12,9 +12,8 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.archive.inventory import find
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.model.lengths import DAY_MS
 from tallyroll.model.states import Status
-from tallyroll.model.windows import window_start
+from tallyroll.model.windows import DAY_MS, window_start
 from tallyroll.pipeline import Pipeline as Made
 from tallyroll.reasons import Reason
 from tallyroll.resources import declare

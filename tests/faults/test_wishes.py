@@ -1,4 +1,4 @@
-"""Wishes under faults: a key gets what was wished for it, whoever dies or gets no answer."""
+"""Wishes under faults: a key gets what was wished for it, through deaths and lost answers."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _tombstone_put(world: World, state: State, writer: Writer) -> Moves:
 
 
 def _sealed_first(world: World, state: State, writer: Writer) -> Moves:
-    """The state may be read before the record: of a window that is sealed nothing is tried in vain.
+    """The state may be read before the record: if the window is sealed, no tombstone is tried.
     A window that is not sealed then is read as if it had not been asked.
     """
     place = writer.place

@@ -12,9 +12,8 @@ from tallyroll.limits import VALUE_BOUND, WINDOW_SECONDS_MAX
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event
 from tallyroll.model.formats.json_texts import canonical
-from tallyroll.model.lengths import common_bound
 from tallyroll.model.records import Record
-from tallyroll.model.windows import Grid
+from tallyroll.model.windows import Grid, common_bound
 from tests.harness.pipeline import HOUR, NOW, START
 
 if TYPE_CHECKING:

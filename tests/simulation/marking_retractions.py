@@ -42,7 +42,7 @@ def watch_retractions(system: System, patch: pytest.MonkeyPatch) -> None:
 
 
 class _Done:
-    """Marks of what was retracted, and of what became of messages."""
+    """Marks of what was retracted, and of how messages ended."""
 
     def __init__(self, system: System) -> None:
         self._system = system

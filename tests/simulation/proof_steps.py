@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class ProofSteps:
-    """Looks at each item where it is put, whoever asked for it, and however late. One without a
-    proof maps to no action: who may retract decides nothing of what is counted.
+    """Looks at each item where it is put, at any time, by any caller. One without a proof maps to
+    no action: who may retract decides nothing of what is counted.
     """
 
     def __init__(self, system: System) -> None:

@@ -176,7 +176,7 @@ class RetractionBook:
         if (counted := self.counted[window, key, record_id]).keys != tuple(sorted(keys)):
             self._world.fail(f"7: {name} was retracted under {keys}, its keys are {counted.keys}")
 
-    # --- what became of messages
+    # --- how messages ended
 
     def named_by(self, asked: Asked) -> list[tuple[Identity, Counted]]:
         """What counts of the event that a message names: at most one record."""

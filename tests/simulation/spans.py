@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tallyroll.model.lengths import WindowLength
 from tallyroll.model.states import Window
+from tallyroll.model.windows import WindowLength
 from tallyroll.settings import Settings
 from tests.simulation.sent import Opened
 from tests.simulation.world import World

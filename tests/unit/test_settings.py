@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import SettingsError
-from tallyroll.model.lengths import DAY_MS as DAY
+from tallyroll.model.windows import DAY_MS as DAY
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
 from tallyroll.settings import Settings
 from tallyroll.settings.kinds import Described, Whole, setting

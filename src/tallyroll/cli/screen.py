@@ -91,7 +91,7 @@ class Screen:
             yield lambda picture: view.update(picture, refresh=True)
 
     def flush(self) -> None:
-        """Let whoever reads stdout have what is there."""
+        """Write what stdout still holds back."""
         sys.stdout.flush()
 
     def emit(self, value: Mapping[str, Any]) -> None:

@@ -10,9 +10,8 @@ from functools import cached_property
 
 from tallyroll.client.packing import MINUTE_MS
 from tallyroll.errors import StoreError
-from tallyroll.model.lengths import dividing, length_of, start_of
 from tallyroll.model.states import Calendar, Window, takes_events
-from tallyroll.model.windows import Span, WindowId, iso, window_id
+from tallyroll.model.windows import Span, WindowId, dividing, iso, length_of, start_of, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.settings import Settings

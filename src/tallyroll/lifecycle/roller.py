@@ -20,10 +20,18 @@ from tallyroll.lifecycle.state_machine import ROLLER_STEPS, Step, WindowFacts, t
 from tallyroll.lifecycle.warming import Warming
 from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.foreign.mappings import founded_with
-from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Moment, Status, Window
-from tallyroll.model.windows import Grid, Span, WindowId, iso, store_of, table_name
+from tallyroll.model.windows import (
+    Grid,
+    Span,
+    WindowId,
+    iso,
+    length_of,
+    store_of,
+    table_name,
+    text_of_length,
+)
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.live_windows import list_live

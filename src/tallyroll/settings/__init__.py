@@ -25,8 +25,7 @@ from tallyroll.limits import (
 from tallyroll.model.foreign.mappings import UNMAPPED
 from tallyroll.model.formats.json_texts import canonical
 from tallyroll.model.formats.payloads import PayloadLayout
-from tallyroll.model.lengths import length_of, text_of_length
-from tallyroll.model.windows import KEYSPACES
+from tallyroll.model.windows import KEYSPACES, length_of, text_of_length
 from tallyroll.settings.common import EXPORTERS, NATIVE, SCAN, CommonSettings
 from tallyroll.settings.kinds import ANY_TEXT, NODE, Whole, setting
 from tallyroll.settings.texts import text_of

@@ -23,10 +23,19 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.model.formats.payloads import LAYOUT
-from tallyroll.model.lengths import NAMES, WINDOW_LENGTHS, Lasting, lasting_of, length_of
 from tallyroll.model.sharding import STRATEGIES, WHY_NOT_RANDOM
 from tallyroll.model.specs import IdentityScope
-from tallyroll.model.windows import DYNAMODB, KEYSPACES, STORES, TABLE_SUFFIX
+from tallyroll.model.windows import (
+    DYNAMODB,
+    KEYSPACES,
+    STORES,
+    TABLE_SUFFIX,
+    WINDOW_LENGTHS,
+    WINDOW_NAMES,
+    Lasting,
+    lasting_of,
+    length_of,
+)
 from tallyroll.settings.kinds import (
     ANY_TEXT,
     CAPACITY,
@@ -67,7 +76,7 @@ class CommonSettings(Described):
     )
     window: str = setting(
         "",
-        one_of("", *NAMES),
+        one_of("", *WINDOW_NAMES),
         "length of the windows that are not made yet by the calendar, in UTC, in place of"
         " `window_seconds`: `hour`, `day`, `week` (from Monday on), `month`, `quarter` or `year`"
         " ([windows](windows.md))",

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from tallyroll.errors import SettingsError, UsageError
 from tallyroll.limits import SHARDS_MAX, WINDOW_SECONDS_MAX
 from tallyroll.model.foreign.mappings import Fields, are_fields
-from tallyroll.model.lengths import check_length
+from tallyroll.model.windows import check_length
 from tallyroll.settings.tags import check_tags
 from tallyroll.settings.texts import PREFIX, text_of
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.model.lengths import DAY_MS, lasting_of
 from tallyroll.model.states import Status
-from tallyroll.model.windows import Grid, window_start
+from tallyroll.model.windows import DAY_MS, Grid, lasting_of, window_start
 from tests.harness.pipeline import MINUTE, NOW, SMALL, TIME_LEFT, Pipeline, StillEffects
 
 

@@ -12,23 +12,26 @@ from hypothesis import strategies as st
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.lengths import (
+from tallyroll.model.windows import (
     DAY_MS,
     HOUR_MS,
-    NAMES,
+    WINDOW_NAMES,
     YEAR_MS,
+    Grid,
+    Span,
     common_bound,
     dividing,
     end_of,
+    iso,
     lasting_of,
     length_of,
     start_of,
     text_of_length,
+    window_start,
 )
-from tallyroll.model.windows import Grid, Span, iso, window_start
 
 SECONDS = (1, 60, 300, 3600, 5 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
-LENGTHS = st.sampled_from([*SECONDS, *NAMES])
+LENGTHS = st.sampled_from([*SECONDS, *WINDOW_NAMES])
 TIMES = st.integers(0, TS_MS_MAX)
 
 
@@ -60,7 +63,7 @@ def test_the_window_of_a_time(name: str, ts: str, start: str, end: str) -> None:
     assert Grid.of(name).at(at(ts)) == Span(at(start), at(end))
 
 
-@given(TIMES, st.sampled_from(NAMES))
+@given(TIMES, st.sampled_from(WINDOW_NAMES))
 def test_by_the_calendar_of_datetime(ts: int, name: str) -> None:
     day = datetime.fromtimestamp(ts // 1000, UTC).date()
     first = {
@@ -101,7 +104,7 @@ def test_each_time_is_in_one_window_across_changes(
     assert window_start(span.id) == span.start
 
 
-@pytest.mark.parametrize("name", NAMES[2:])
+@pytest.mark.parametrize("name", WINDOW_NAMES[2:])
 def test_how_long_they_last(name: str) -> None:
     starts = [start_of(length_of(name), at("2000-01-01"))]
     while starts[-1] < at("2400-01-01"):
@@ -157,7 +160,7 @@ def test_where_days_are_no_way_minutes_are() -> None:
 
 
 def test_the_end_of_time() -> None:
-    for name in NAMES[3:]:
+    for name in WINDOW_NAMES[3:]:
         span = Grid.of(name).at(TS_MS_MAX)
         assert span.end == TS_MS_MAX + 1
 

@@ -5,10 +5,10 @@ import pytest
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import uuid7_time
-from tallyroll.model.lengths import check_length
 from tallyroll.model.windows import (
     Grid,
     Span,
+    check_length,
     iso,
     parse_instant,
     table_name,

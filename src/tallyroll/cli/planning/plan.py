@@ -15,9 +15,8 @@ from tallyroll.cli.planning.inputs import RATE, events_of
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import UsageError
-from tallyroll.model.lengths import NAMES
 from tallyroll.model.specs import IdentityScope
-from tallyroll.model.windows import iso
+from tallyroll.model.windows import WINDOW_NAMES, iso
 from tallyroll.planning import prices
 from tallyroll.planning.alternatives import cheaper, explained
 from tallyroll.planning.costs import CostLine, deleting_month, dollars_of, month_of
@@ -32,7 +31,7 @@ DONE, DONE_IN_PART = 0, 1
 
 def _length(text: str) -> int | str:
     """The length of windows: ms, or a name. Raises UsageError."""
-    return text if text in NAMES else duration(text)
+    return text if text in WINDOW_NAMES else duration(text)
 
 
 _LENGTH = Parameter(metavar="TIME", converter=read_by(_length), n_tokens=1)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from tallyroll.errors import UsageError
 from tallyroll.lifecycle.overdue import late, next_missing, why_not_taking
-from tallyroll.model.lengths import length_of, text_of_length
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Status, Window
-from tallyroll.model.windows import iso, window_id
+from tallyroll.model.windows import iso, length_of, text_of_length, window_id
 from tallyroll.operations.doctor.checkup import (
     Checkup,
     Sign,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tallyroll.errors import Missing, StoreError, UsageError
 from tallyroll.limits import TABLE_QUOTA
-from tallyroll.model.lengths import length_of, text_of_length
-from tallyroll.model.windows import DYNAMODB, iso
+from tallyroll.model.windows import DYNAMODB, iso, length_of, text_of_length
 from tallyroll.operations.doctor.checkup import Check, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.deployment_checks import functions, schedules, trigger
 from tallyroll.operations.doctor.examine import checked
