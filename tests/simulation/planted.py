@@ -43,6 +43,10 @@ DROWSY: Mapping[str, object] = {
 }
 MISREAD = {"misread": 1.0}
 UNASKED = {"misread": 1.0, "hasty": 1.0}
+SWIFT = {
+    **UNASKED,
+    **dict.fromkeys(("mangled", "laggard", "crash", "stall", "refused", "unanswered"), 0.0),
+}
 LATE_CLOSERS = {"misread": 1.0, "slow_verb": "stripes", "slow_ms": 9_000}
 SLEEPERS = {
     "stall": 0.02,
@@ -123,6 +127,7 @@ PLANTED = (
     Planted(planted_identities.identities_read_eventually, 1, OLD),
     Planted(planted_identities.identities_missing_taken_for_none, 0),
     Planted(planted_identities.rejected_before_its_identity_is_read, 0),
+    Planted(planted_identities.absent_identity_taken_as_proof, 41, SWIFT),
     Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 32, UNASKED),
     Planted(planted_retractions.tombstone_without_a_gate, 92, SLOW_TOMBSTONES),
     Planted(planted_retractions.tombstone_put_without_condition, 8),
