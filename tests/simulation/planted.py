@@ -70,6 +70,13 @@ CALM_BUT_HASTY = {
     "slow_verb": "",
     **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
 }
+SLOW_PERIODS = {
+    **CALM_BUT_HASTY,
+    "parted": 0.0,
+    "misread": 1.0,
+    "slow_verb": "unrolled",
+    "slow_ms": 12_000,
+}
 SLOW_TOMBSTONES = {**UNASKED, "slow_verb": "retract", "slow_ms": 14_000, "zombie": 1.0}
 UNANSWERED = {"unanswered": 0.1}
 PLANTED = (
@@ -116,6 +123,7 @@ PLANTED = (
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 1),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
+    Planted(planted_reads.windows_read_before_the_periods_state, 78, SLOW_PERIODS),
     Planted(planted_redrives.sent_before_it_is_claimed, 21),
     Planted(planted_redrives.redriven_without_a_ledger, 6),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 6, BELATED),
