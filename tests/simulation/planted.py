@@ -70,6 +70,7 @@ CALM_BUT_HASTY = {
     "slow_verb": "",
     **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
 }
+OLD_AND_SWIFT = {**SWIFT, "stale_ms": 60_000}
 SLOW_PERIODS = {
     **CALM_BUT_HASTY,
     "parted": 0.0,
@@ -163,6 +164,7 @@ PLANTED = (
     Planted(planted_stale.specs_read_eventually, 8, OLD),
     Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
     Planted(planted_stale.claims_read_eventually, 2),
+    Planted(planted_stale.totals_of_a_key_read_eventually, 62, OLD_AND_SWIFT),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
     Planted(planted_deaths.writers_taken_to_live, 4),

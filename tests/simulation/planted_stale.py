@@ -67,6 +67,11 @@ def claims_read_eventually(patch: Patch) -> None:
     _eventual(patch, "claims")
 
 
+def totals_of_a_key_read_eventually(patch: Patch) -> None:
+    """A count lacks a window that was sealed just before it."""
+    _eventual(patch, "of_key")
+
+
 def listing_read_eventually(patch: Patch) -> None:
     """A day is rolled up from a window's listing that does not hold all of its keys yet."""
     _eventual(patch, "listing")
