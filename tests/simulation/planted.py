@@ -80,6 +80,7 @@ SLOW_PERIODS = {
 }
 SLOW_TOMBSTONES = {**UNASKED, "slow_verb": "retract", "slow_ms": 14_000, "zombie": 1.0}
 UNANSWERED = {"unanswered": 0.1}
+HASTY_AND_SLOW = {**CALM_BUT_HASTY, "belated": 0.6, "slow_verb": "shut_gate", "slow_ms": 3_500}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
     Planted(planted_writes.tally_outside_the_transaction, 0),
@@ -167,6 +168,7 @@ PLANTED = (
     Planted(planted_stale.totals_of_a_key_read_eventually, 62, OLD_AND_SWIFT),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
+    Planted(planted_stale.settled_since_closing, 537, HASTY_AND_SLOW),
     Planted(planted_deaths.writers_taken_to_live, 4),
     Planted(planted_deaths.failures_forgotten, 262),
     Planted(planted_deaths.done_before_it_is_done, 4),
