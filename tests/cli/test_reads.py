@@ -12,7 +12,7 @@ from tallyroll.model.states import Attempt, Status
 from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import Correction
 from tests.cli.command_line import CommandLine
-from tests.harness.pipeline import NOW, START, WINDOW, hour, opened
+from tests.harness.pipeline import HOUR, NOW, START, WINDOW, hour, opened
 from tests.harness.retracting import QUEUE, retraction
 
 PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
@@ -48,6 +48,32 @@ def test_one_event(written: CommandLine) -> None:
         "value": "2.5",
         "payload": {"a": 1},
     }
+
+
+def test_an_event_by_its_date(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.arguments.now_ms", lambda: NOW)
+    one = written.run("event", "k", "e2", "--date", "today")
+    assert (one.status, one.err) == (0, "")
+    assert one.row("k", WINDOW, "open")
+    written.pipeline.write({"id": "e2", "key": "k", "ts": NOW - HOUR, "value": 9})
+    two = written.run("event", "k", "e2", "--date", "2026-11-20")
+    assert two.row("k", hour(7), "open")
+    assert two.row("k", WINDOW, "open")
+    (found,) = written.run("event", "k", "e2", "--date", "2026-11-20", "--json").json
+    assert [found["value"], *(each["value"] for each in found["also"])] == ["9", "2"]
+    written.pipeline.move(Status.DROPPED, hour(6), attempt=Attempt(archive="archive/w/1"))
+    assert two.err == ""
+    three = written.run("event", "k", "e2", "--date", "2026-11-20")
+    assert "dropped: others with this id may be in the archive" in three.err
+    assert written.run("event", "k", "e9", "--date", "2026-11-20").status == 3
+    assert written.run("event", "k", "e2", "--date", "yesterday").status == 3
+
+
+def test_a_day_is_no_time(written: CommandLine) -> None:
+    answer = written.run("event", "k", "e2", "--ts", "today")
+    assert (answer.status, answer.out) == (2, "")
+    assert "give --date today" in answer.err
+    assert "today or yesterday" in written.run("event", "k", "e2", "--date", "tomorrow").err
 
 
 def test_a_packet_comes_with_its_events(written: CommandLine) -> None:

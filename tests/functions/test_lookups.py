@@ -143,7 +143,7 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/event", f"key=k&id=x&ts={NOW}&window={WINDOW}", "give one of them"),
         ("/v1/event", "key=k&id=x&ts=then", "time 'then'"),
         ("/v1/event", "key=k&id=x&window=now", "window 'now'"),
-        ("/v1/event", "key=k&id=x", "give the event's ts or window"),
+        ("/v1/event", "key=k&id=x", "give the event's date, ts or window"),
         ("/v1/event", "key=k&name=x", "known are key, id, window, ts"),
         ("/v1/events", f"window={WINDOW}", "key is missing"),
         ("/v1/events", "key=k", "window is missing"),

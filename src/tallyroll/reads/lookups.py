@@ -132,7 +132,7 @@ class Lookups:
         instant = uuid7_time(event_id) if ts is None else ts
         if instant is None:
             reason = "holds no time, since it is no UUIDv7"
-            raise UsageError(f"id {event_id!r} {reason}: give the event's ts or window")
+            raise UsageError(f"id {event_id!r} {reason}: give the event's date, ts or window")
         calendar = self._catalog.calendar()
         if calendar is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")

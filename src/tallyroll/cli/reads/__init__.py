@@ -6,11 +6,20 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
+from tallyroll.cli.arguments import (
+    DATE,
+    MOMENT,
+    NUMBER,
+    SINCE,
+    UNTIL,
+    WINDOW,
+    Run,
+    exclusive,
+)
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
 from tallyroll.model.amounts import format_amount
@@ -19,10 +28,15 @@ from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import Count, WindowCount, counter_json
+from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
-from tallyroll.reads.jsonable import found_json, retracted_json, top_json
+from tallyroll.reads.jsonable import retracted_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.ranges.dated import EventMatches, matches_json
 from tallyroll.reads.top import Top
+
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
 
 TIME_LEFT_MS = 60_000
 _WHERE = exclusive()
@@ -115,7 +129,8 @@ def event(
     event_id: Annotated[str, Parameter("ID")],
     /,
     *,
-    ts: Annotated[int | None, HAPPENED, Parameter(group=_WHERE)] = None,
+    date: Annotated[int | None, DATE, Parameter(group=_WHERE)] = None,
+    ts: Annotated[int | None, MOMENT, Parameter(group=_WHERE)] = None,
     window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
     fetch: bool = False,
     run: Run,
@@ -124,10 +139,12 @@ def event(
 
     Its window follows from --ts or --window, else from where its id is taken, if
     ids count once beyond their window (the setting identity), else from the time
-    in an id that is a UUIDv7. The id of a packed event is {packet id}:{index}; a
-    packet's own id gives all its events.
+    in an id that is a UUIDv7. With --date all windows of the day are asked at once;
+    an id that counted in several of them is found in each. The id of a packed event
+    is {packet id}:{index}; a packet's own id gives all its events.
 
     For example:
+      tallyroll event candidate-7 ballot-123 --date today
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
       tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --ts -1h
 
@@ -137,17 +154,30 @@ def event(
     """
     key, event_id = required_key(key), required_id(event_id)
     made, screen = run.pipeline(), run.screen
-    where = None if window is None else run.window(made, window)
-    found = made.reader.event(key, event_id, where, ts)
-    if fetch and isinstance(found.what, StoredEvent) and (there := found.what.reference):
-        whole = replace(found.what, payload=made.payload(there), reference=None)
-        found = replace(found, what=whole)
+    if date is None:
+        where = None if window is None else run.window(made, window)
+        matches = EventMatches((made.reader.event(key, event_id, where, ts),))
+    else:
+        matches = made.reader.event_on(key, event_id, date)
+    if fetch:
+        matches = replace(matches, found=tuple(_fetched(made, one) for one in matches.found))
     if screen.json:
-        screen.emit(found_json(found))
+        screen.emit(matches_json(matches))
         return 0
-    screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
-    _show_events(_apart(found.what), screen)
+    for found in matches.found:
+        screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
+        _show_events(_apart(found.what), screen)
+    if matches.archives:
+        dropped = number_of(len(matches.archives), "window")
+        screen.tell(f"{dropped} of the day were dropped: others with this id may be in the archive")
     return 0
+
+
+def _fetched(made: Pipeline, found: FoundEvent) -> FoundEvent:
+    if isinstance(found.what, StoredEvent) and (there := found.what.reference):
+        whole = replace(found.what, payload=made.payload(there), reference=None)
+        return replace(found, what=whole)
+    return found
 
 
 def events(
