@@ -15,7 +15,9 @@ from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, counter_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
+from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
+from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import Reader
 from tallyroll.reads.series import curve_json
@@ -159,16 +161,31 @@ def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
 
 def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "window", "limit", "cursor", "packed")
-    events = reader.events(
-        required_key(parameters.get("key")),
-        required_window(parameters.get("window")),
-        time_left_ms,
-        limit=_number(parameters, "limit", EVENTS_PER_ANSWER),
-        cursor=parameters.get("cursor") or None,
-        packed=_flag(parameters, "packed"),
-    )
-    return HttpAnswer(200, events_json(events))
+    names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
+    _check_names(parameters, *names)
+    _check_one_of(parameters, ("window",), ("since", "until"))
+    key, packed = required_key(parameters.get("key")), _flag(parameters, "packed")
+    limit = _number(parameters, "limit", EVENTS_PER_ANSWER)
+    cursor = parameters.get("cursor") or None
+    order = parameters.get("order") or "id"
+    if order not in ("id", "time"):
+        raise UsageError(f"order {shown(order)}: must be id or time")
+    if not (parameters.get("since") or parameters.get("until")):
+        if order == "time":
+            raise UsageError("order time: give since and until instead of window")
+        window = required_window(parameters.get("window"))
+        events = reader.events(key, window, time_left_ms, limit=limit, cursor=cursor, packed=packed)
+        return HttpAnswer(200, events_json(events))
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if order == "time":
+        if cursor or parameters.get("limit"):
+            raise UsageError("order time: takes no limit and no cursor, its answer has all events")
+        page = reader.events_by_time(key, *span, time_left_ms, packed=packed)
+    else:
+        page = reader.events_page(
+            key, *span, time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
+    return HttpAnswer(200, events_page_json(page))
 
 
 def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
@@ -215,6 +232,8 @@ def answer_error(error: Exception) -> HttpAnswer:
         status, title, detail, more = 410, "Archived", str(error), _archived_json(error)
     elif isinstance(error, StoreError) and error.code == DAMAGED:
         status, title, detail = 500, "Internal error", str(error)
+    elif isinstance(error, StoreError) and error.code == NO_SECRET:
+        status, title, detail = 503, "Not ready yet", str(error)
     elif isinstance(error, StoreError):
         status, title, detail = 503, "Store unavailable", "a read failed: try again"
     elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:

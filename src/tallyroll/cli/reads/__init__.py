@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,18 +18,17 @@ from tallyroll.cli.arguments import (
     Run,
     exclusive,
 )
+from tallyroll.cli.reads.listing import apart, show_events
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
-from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
+from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.retractions import RetractionNote
-from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
+from tallyroll.model.stored import StoredEvent
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
-from tallyroll.reads.jsonable import retracted_json, top_json
-from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.jsonable import top_json
 from tallyroll.reads.ranges.dated import EventMatches, matches_json
 from tallyroll.reads.top import Top
 
@@ -166,7 +163,7 @@ def event(
         return 0
     for found in matches.found:
         screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
-        _show_events(_apart(found.what), screen)
+        show_events(apart(found.what), screen)
     if matches.archives:
         dropped = number_of(len(matches.archives), "window")
         screen.tell(f"{dropped} of the day were dropped: others with this id may be in the archive")
@@ -178,54 +175,6 @@ def _fetched(made: Pipeline, found: FoundEvent) -> FoundEvent:
         whole = replace(found.what, payload=made.payload(there), reference=None)
         return replace(found, what=whole)
     return found
-
-
-def events(
-    key: str,
-    /,
-    *,
-    window: Annotated[str, WINDOW],
-    limit: Annotated[int, NUMBER] = 100,
-    cursor: Annotated[str | None, Parameter(metavar="C")] = None,
-    run: Run,
-) -> int:
-    """List the events of a key in a window.
-
-    They come in the order of their ids (by code point), packets unpacked. With
-    --json each is a line as `tallyroll send` takes it and `tallyroll archive read`
-    gives it; one that was retracted has `retracted`, with who and why. If there are
-    more, a message tells the cursor that goes on.
-
-    For example:
-      tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
-
-    :param key: the key
-    :param limit: at most so many (100 by default)
-    :param cursor: go on after an earlier answer
-    """
-    key, made, screen = required_key(key), run.pipeline(), run.screen
-    reader, window = made.reader, run.window(made, window)
-    left, whole = limit, True
-    listed: list[StoredEvent] = []
-    while left and whole:
-        page = reader.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
-        found = [one for what in page.found for one in _apart(what)]
-        if screen.json:
-            sys.stdout.writelines(f"{_line(key, one)}\n" for one in found)
-        else:
-            listed += found
-        left -= len(found)
-        cursor, whole = page.cursor, page.complete
-        if cursor is None:
-            break
-    if not screen.json and listed:
-        _show_events(listed, screen)
-    if left == limit and cursor is None:
-        screen.tell(f"no events of {key} in {window}")
-    if cursor is not None:
-        why = "there may be more" if whole else "not all could be read in time"
-        screen.tell(f"{why}: go on with --cursor {cursor}")
-    return int(not whole)
 
 
 def top(
@@ -282,39 +231,3 @@ def _sums(
         of.retracted[0],
         format_amount(of.retracted[1]),
     )
-
-
-def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
-    return what.events if isinstance(what, StoredPacket) else (what,)
-
-
-def _line(key: str, one: StoredEvent) -> str:
-    line = event_line(key, one)
-    if one.retracted is None:
-        return line
-    # At the end of the text as it stands: its value may have more digits than a double holds.
-    return f'{line[:-1]},"retracted":{json.dumps(retracted_json(one.retracted))}}}'
-
-
-def _show_events(found: Iterable[StoredEvent], screen: Screen) -> None:
-    heads = ("id", "time", "value", "retracted by", "payload")
-    screen.table(
-        heads,
-        [(*_columns(one), _retracted(one.retracted), excerpt(_payload(one))) for one in found],
-    )
-
-
-def _columns(one: StoredEvent) -> tuple[Cell, ...]:
-    return one.id, iso(one.ts), format_amount(one.amount)
-
-
-def _retracted(note: RetractionNote | None) -> str:
-    if note is None:
-        return ""
-    return (note.by or "somebody") + (f": {note.why}" if note.why else "")
-
-
-def _payload(one: StoredEvent) -> str:
-    if one.reference:
-        return f"s3://{one.reference.bucket}/{one.reference.key}"
-    return one.payload or ""

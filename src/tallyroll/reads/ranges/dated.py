@@ -20,10 +20,13 @@ from tallyroll.reads.ranges.spans import (
     Archives,
     archived,
     archives_of,
+    calendar_of,
     date_span,
     dropped,
     range_of,
 )
+
+_Whats = tuple[list[StoredWhat], dict[str, str]]  # and the least keys, by id
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class DatedReads(Lookups):
         """The events with this id in all windows that hold a part of the day in UTC that begins at
         `day` (ms). See `event_within`.
         """
-        return self._matches(key, event_id, date_span(self._catalog, day))
+        return self._matches(key, event_id, date_span(calendar_of(self._catalog).grid, day))
 
     def event_within(
         self, key: str, event_id: str, since: int | None = None, until: int | None = None
@@ -57,23 +60,14 @@ class DatedReads(Lookups):
         UsageError for a range off the bounds, backwards or too long; Archived if nothing is found
         and a window of the span was dropped, else Absent; StoreError.
         """
-        span = range_of(self._catalog, self._effects.now(), since, until)
+        span = range_of(calendar_of(self._catalog), self._effects.now(), since, until)
         return self._matches(key, event_id, span)
 
     def _matches(self, key: str, event_id: str, span: Span) -> EventMatches:
         """States are read first and last. A dropped table fails the batch, so only those are asked
         that were there before; and what is not found does not exist if its table was there after.
         """
-        states = self._states(span)
-        while True:
-            alive = [window.id for window in states.values() if not dropped(window)]
-            try:
-                found = self._records(key, event_id, alive)
-                break
-            except Missing:
-                before, states = states, self._states(span)
-                if len(archives_of(states.values())) == len(archives_of(before.values())):
-                    raise
+        found = self._of_alive(key, event_id, span)
         states = self._states(span)
         archives = dict(archives_of(states.values()))
         matches = []
@@ -92,12 +86,21 @@ class DatedReads(Lookups):
             raise archived(f"{absent} in a window that is left", archives)
         raise Absent(f"{absent}, in {len(states)} windows")
 
+    def _of_alive(self, key: str, event_id: str, span: Span) -> dict[WindowId, _Whats]:
+        states = self._states(span)
+        while True:
+            alive = [window.id for window in states.values() if not dropped(window)]
+            try:
+                return self._records(key, event_id, alive)
+            except Missing:
+                before, states = states, self._states(span)
+                if len(archives_of(states.values())) == len(archives_of(before.values())):
+                    raise
+
     def _states(self, span: Span) -> dict[WindowId, Window]:
         return {window.id: window for window in self._catalog.windows(span.start, span.end)}
 
-    def _records(
-        self, key: str, event_id: str, windows: list[WindowId]
-    ) -> dict[WindowId, tuple[list[StoredWhat], dict[str, str]]]:
+    def _records(self, key: str, event_id: str, windows: list[WindowId]) -> dict[WindowId, _Whats]:
         """What these windows hold, with the least keys of events of several. Raises Missing."""
         specs = self._specs.specs(windows)
         packed = packed_id(event_id)
@@ -111,9 +114,7 @@ class DatedReads(Lookups):
         return found
 
 
-def _match(
-    key: str, event_id: str, records: Mapping[RecordName, Record]
-) -> tuple[list[StoredWhat], dict[str, str]] | None:
+def _match(key: str, event_id: str, records: Mapping[RecordName, Record]) -> _Whats | None:
     """The event of this id among the records of its own name and of its packet's."""
     if record := records.get((key, event_id)):
         return [stored(record)], least_key(record)

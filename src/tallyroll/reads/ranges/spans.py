@@ -9,7 +9,7 @@ from itertools import islice
 
 from tallyroll.errors import Absent, Archived, UsageError
 from tallyroll.model.amounts import shown
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId, iso
 from tallyroll.ports.catalog import Catalog
 
@@ -36,25 +36,24 @@ def date_ms(text: str) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1000
 
 
-def grid_of(catalog: Catalog) -> tuple[Grid, int]:
-    """The grid of a pipeline's windows, and the start of its first one (ms). Raises Absent."""
+def calendar_of(catalog: Catalog) -> Calendar:
+    """A pipeline's calendar. Raises Absent."""
     calendar = catalog.calendar()
     if calendar is None:
         raise Absent("the pipeline has no windows: its roller has not run yet")
-    return calendar.grid, calendar.genesis
+    return calendar
 
 
-def range_of(catalog: Catalog, now: int, since: int | None, until: int | None) -> Span:
+def range_of(calendar: Calendar, now: int, since: int | None, until: int | None) -> Span:
     """The range [since, until) in ms, both bounds of windows: by default from the pipeline's first
     window on, and to the end of the current one.
 
-    Raises UsageError if it is off the bounds, backwards, or over `WINDOWS_MAX` windows long, and
-    Absent if the pipeline has no windows.
+    Raises UsageError if it is off the bounds, backwards, or over `WINDOWS_MAX` windows long.
     """
-    grid, genesis = grid_of(catalog)
+    grid = calendar.grid
     grid.check_range(since, until)
     span = Span(
-        genesis if since is None else since,
+        calendar.genesis if since is None else since,
         grid.at(now).end if until is None else until,
     )
     grid.check_range(span.start, span.end)
@@ -62,11 +61,10 @@ def range_of(catalog: Catalog, now: int, since: int | None, until: int | None) -
     return span
 
 
-def date_span(catalog: Catalog, day: int) -> Span:
-    """The windows that hold a part of the day in UTC that begins at `day` (ms). Raises Absent, and
-    UsageError if there are over `WINDOWS_MAX` of them.
+def date_span(grid: Grid, day: int) -> Span:
+    """The windows that hold a part of the day in UTC that begins at `day` (ms). Raises UsageError
+    if there are over `WINDOWS_MAX` of them.
     """
-    grid, _ = grid_of(catalog)
     span = Span(grid.at(day).start, grid.at(day + DAY_MS - 1).end)
     check_length(grid, span)
     return span
