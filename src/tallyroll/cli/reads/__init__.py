@@ -22,6 +22,7 @@ from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.jsonable import found_json, retracted_json, top_json
 from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.reader import KEYS_MAX
 from tallyroll.reads.top import Top
 
 TIME_LEFT_MS = 60_000
@@ -61,10 +62,11 @@ def count(
 
     def look() -> tuple[list[Count], int]:
         waiting = run.waiting()  # asked before: what does not wait then is counted
-        counts = [
-            reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
-            for key in dict.fromkeys(keys)
-        ]
+        asked = list(dict.fromkeys(keys))
+        counts: list[Count] = []
+        for at in range(0, len(asked), KEYS_MAX):
+            some = asked[at : at + KEYS_MAX]
+            counts += reader.counts(some, since, until, TIME_LEFT_MS, by_window=windows)
         return counts, waiting
 
     def show(looked: tuple[list[Count], int]) -> None:
