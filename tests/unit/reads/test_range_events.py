@@ -321,7 +321,7 @@ def test_a_cursor_of_a_window_that_there_is_not(written: Pipeline) -> None:
     calendar = written.catalog.calendar()
     assert calendar
     query = cursors.RangeQuery("k", Span(START - 2 * HOUR, START + 2 * HOUR))
-    cursor = range_cursor(calendar.secret, query, cursors.Place(START + 1))
+    cursor = range_cursor(calendar.secret, query, cursors.RangePlace(START + 1))
     with pytest.raises(UsageError, match="a window that there is not"):
         ask(written, cursor=cursor)
 

@@ -36,7 +36,7 @@ class RangeQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RangePlace:
     """A position within the window that starts at `window` (ms)."""
 
     window: int
@@ -54,7 +54,7 @@ def secret_of(calendar: Calendar) -> str:
     return calendar.secret
 
 
-def range_cursor(secret: str, query: RangeQuery, place: Place) -> str:
+def range_cursor(secret: str, query: RangeQuery, place: RangePlace) -> str:
     """The cursor of a place."""
     at = (place.window, place.position.record_id, place.position.index)
     span = query.span
@@ -63,7 +63,7 @@ def range_cursor(secret: str, query: RangeQuery, place: Place) -> str:
     return base64.urlsafe_b64encode(_signature(secret, body) + body).decode().rstrip("=")
 
 
-def read_range_cursor(cursor: str, secret: str) -> tuple[RangeQuery, Place]:
+def read_range_cursor(cursor: str, secret: str) -> tuple[RangeQuery, RangePlace]:
     """The query and the place of a cursor. Raises UsageError if it is none of this pipeline."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
@@ -79,7 +79,9 @@ def read_range_cursor(cursor: str, secret: str) -> tuple[RangeQuery, Place]:
         ) from None
     if version != RANGE_VERSION:
         raise UsageError(f"cursor of version {shown(version)}: begin again without it")
-    return RangeQuery(key, Span(since, until), packed), Place(window, Position(record_id, index))
+    return RangeQuery(key, Span(since, until), packed), RangePlace(
+        window, Position(record_id, index)
+    )
 
 
 def check_query(asked: RangeQuery, its: RangeQuery, since: int | None, until: int | None) -> None:

@@ -26,7 +26,7 @@ from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, LAST_BYTES_MAX, event_b
 from tallyroll.reads.parts import ListedPart, PartAsked
 from tallyroll.reads.ranges.cursors import (
     BEGIN,
-    Place,
+    RangePlace,
     RangeQuery,
     check_query,
     range_cursor,
@@ -52,7 +52,7 @@ class EventsPage:
 
     query: RangeQuery
     found: tuple[FoundEvent, ...]
-    then: Place | None
+    then: RangePlace | None
     complete: bool
     as_of: int
     cursor: str | None = None
@@ -87,7 +87,7 @@ class RangeReads(Lookups):
         secret = secret_of(calendar)
         if cursor is None:
             query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
-            place = Place(query.span.start)
+            place = RangePlace(query.span.start)
         else:
             query, place = read_range_cursor(cursor, secret)
             check_query(RangeQuery(key, query.span, packed), query, since, until)
@@ -108,13 +108,13 @@ class RangeReads(Lookups):
         """
         calendar = calendar_of(self._catalog)
         query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
-        for page in self.pages_of(query, Place(query.span.start)):
+        for page in self.pages_of(query, RangePlace(query.span.start)):
             yield from page.found
 
-    def pages_of(self, query: RangeQuery, place: Place) -> Iterator[EventsPage]:
+    def pages_of(self, query: RangeQuery, place: RangePlace) -> Iterator[EventsPage]:
         """The events of a query from a place on, in large pages."""
         grid = calendar_of(self._catalog).grid
-        then: Place | None = place
+        then: RangePlace | None = place
         while then:
             page = self._page_of(grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS)
             if page.then == then:
@@ -133,36 +133,47 @@ class RangeReads(Lookups):
         return span
 
     def _page_of(
-        self, grid: Grid, query: RangeQuery, place: Place, most: int, size: int, time_left_ms: int
+        self,
+        grid: Grid,
+        query: RangeQuery,
+        place: RangePlace,
+        most: int,
+        size: int,
+        time_left_ms: int,
     ) -> EventsPage:
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
         found: list[FoundEvent] = []
 
-        def page(then: Place | None, *, complete: bool = True) -> EventsPage:
+        def page(then: RangePlace | None, *, complete: bool = True) -> EventsPage:
             return EventsPage(query, tuple(found), then, complete, now)
 
         for windows in self._groups(grid, query, place, most, found):
             first = windows[0].start
             if self._effects.now() >= deadline:
-                return page(place if first == place.window else Place(first), complete=False)
+                return page(place if first == place.window else RangePlace(first), complete=False)
             asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
             for window, part in self._parts_of(windows, asked, place):
                 taken = sum(map(event_bytes, part.found))
                 if found and taken > size + LAST_BYTES_MAX:
-                    return page(Place(window.start))
+                    return page(RangePlace(window.start))
                 marked = self._marked(query.key, window, (part.found, part.least_keys))
                 found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
                 size -= taken
                 if part.then:
-                    return page(Place(window.start, part.then), complete=part.complete)
+                    return page(RangePlace(window.start, part.then), complete=part.complete)
                 if len(found) >= most or size <= 0:
                     ended = window.end >= query.span.end
-                    return page(None if ended else Place(window.end))
+                    return page(None if ended else RangePlace(window.end))
         return page(None)
 
     def _groups(
-        self, grid: Grid, query: RangeQuery, place: Place, most: int, found: Sequence[FoundEvent]
+        self,
+        grid: Grid,
+        query: RangeQuery,
+        place: RangePlace,
+        most: int,
+        found: Sequence[FoundEvent],
     ) -> Iterator[list[Window]]:
         """The windows from a place on that may hold events of the key, in groups to be read side by
         side: as many as are known to hold no more than a page of `most` events has room for beside
@@ -204,7 +215,7 @@ class RangeReads(Lookups):
         return {total.window: total.n + total.corrections.before[0] for total in totals}
 
     def _parts_of(
-        self, windows: Sequence[Window], asked: PartAsked, place: Place
+        self, windows: Sequence[Window], asked: PartAsked, place: RangePlace
     ) -> list[tuple[Window, ListedPart]]:
         """A part of each window, and the windows' states after they were read. Raises Archived."""
         specs = self._specs.specs([window.id for window in windows])
@@ -248,7 +259,7 @@ class RangeReads(Lookups):
         """
         calendar = calendar_of(self._catalog)
         query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
-        place = Place(query.span.start)
+        place = RangePlace(query.span.start)
         page = self._page_of(calendar.grid, query, place, ORDERED_MAX, BYTES_MAX, time_left_ms)
         if page.then and page.complete:
             raise UsageError(

@@ -18,7 +18,7 @@ from tallyroll.model.states import Window
 from tallyroll.model.stored import StoredPacket
 from tallyroll.model.windows import Span, WindowId
 from tallyroll.reads.found import FoundEvent, StoredWhat
-from tallyroll.reads.ranges.cursors import Place, RangeQuery
+from tallyroll.reads.ranges.cursors import RangePlace, RangeQuery
 from tallyroll.reads.ranges.events import RangeReads
 from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, range_of
 
@@ -80,7 +80,7 @@ class FollowingReads(RangeReads):
 
     def _news(self, key: str, window: Window, followed: _Followed) -> Iterator[FoundEvent]:
         query = RangeQuery(key, Span(window.start, window.end))
-        for page in self.pages_of(query, Place(window.start)):
+        for page in self.pages_of(query, RangePlace(window.start)):
             for found in page.found:
                 name = _digest(found.what)
                 if name not in followed.seen:
