@@ -94,13 +94,13 @@ def bulk_lines(bulk: BulkLoad, made: Plan) -> list[PlanLine]:
     """What it takes: as items of a table, as the guide computes it, and as events here."""
     seconds = bulk.items / made.load.events_per_second
     units = bulk_load_write_units(items=bulk.items, item_bytes=bulk.item_bytes, seconds=seconds)
-    rounded = rounded_units(units=units)
+    rounded = max(1, rounded_units(units=units))
     classic = "Guidelines for tables, 2012-08-10: a bulk load"
     here = {line.name: line for line in lines_of(made)}
     return [
         PlanLine(
             "write units a second, as plain items",
-            round(units),
+            round(units) if units >= 10 else round(units, 2),
             f"{bulk.items:,} items x {units * seconds / bulk.items:g} / {seconds:,.0f} s; to two"
             f" digits {rounded:,}",
             classic,
@@ -108,7 +108,7 @@ def bulk_lines(bulk: BulkLoad, made: Plan) -> list[PlanLine]:
         PlanLine(
             "partitions, as plain items",
             initial_partitions(write_units=units),
-            f"ceil({units:,.0f} / {PARTITION_WRITE_UNITS:,}); of {rounded:,}"
+            f"ceil({units:,.6g} / {PARTITION_WRITE_UNITS:,}); of {rounded:,}"
             f" {initial_partitions(write_units=rounded)}",
             classic,
         ),
