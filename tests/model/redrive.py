@@ -38,7 +38,7 @@ def steps(world: World, state: State) -> Iterator[Step]:
         return
     yield ("leave letter", operator.message, -1, ""), _left(state, operator)
     yield from _STEPS[operator.step](world, state, operator)
-    if operator.step in (STATE, RECORD, AFTER):
+    if operator.step in (STATE, RECORD, AFTER, IDENTITY):
         yield from _known(world, state, operator)
 
 

@@ -183,7 +183,12 @@ class OperatorSteps(Steps):
     ) -> Sequence[Learn]:
         """What the identities say, by the rules of each window that a letter may go to."""
         view = self._truth.view(subject)
+        takes = [place for place, each in enumerate(view.windows) if each.status == state.OPEN]
+        by_any_rule = self._truth.item_names(subject, [0, at.place, *takes])
         learns: list[Learn] = []
+        if self._truth.told_by(subject, [n for n in by_any_rule if n in asked], found) == "equal":
+            action = ("look up identity", OWN, at.place, "equal")
+            return [self._step(subject, view, action, [at])]
         for (call, _, target, _), _ in moves(view, at):
             own = self._truth.item_names(subject, _places(at, target))
             if call != "look up identity":
