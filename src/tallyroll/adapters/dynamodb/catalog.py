@@ -64,6 +64,11 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
         self._table = DynamoTable(caller, effects, table)
 
+    @property
+    def table(self) -> DynamoTable:
+        """The catalog's table."""
+        return self._table
+
     def calendar(self) -> Calendar | None:
         item = self._table.get(CALENDAR)
         return None if item is None else parse_calendar(item)

@@ -51,6 +51,8 @@ R = TypeVar("R")
 
 Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
+Place = tuple[str, Key]
+"""A table's name, and the key of an item."""
 
 
 def in_dynamodb(table: str) -> str:
@@ -84,30 +86,10 @@ class DynamoTable:
     def get_all(self, keys: Sequence[Key]) -> list[Item]:
         """The existing items of distinct keys, in no order.
 
-        Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
-        tries.
+        As `get_places`.
         """
-        trips = [
-            partial(self._get_batch, keys[at : at + BATCH_GET_KEYS_MAX])
-            for at in range(0, len(keys), BATCH_GET_KEYS_MAX)
-        ]
-        return [item for trip in self.effects.together(trips, TRIPS_AT_ONCE) for item in trip]
-
-    def _get_batch(self, keys: Sequence[Key]) -> list[Item]:
-        found: list[Item] = []
-        request: Mapping[str, Any] = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
-        for _ in BATCH_GET.attempts(self.effects):
-            reply = self.caller.read("BatchGetItem", RequestItems=request)
-            found += reply["Responses"].get(self.name, [])
-            request = reply.get("UnprocessedKeys") or {}
-            if not request:
-                return found
-        left = len(request[self.name]["Keys"])
-        raise Throttled(
-            f"BatchGetItem: {left} keys of {self.name} stay unprocessed after"
-            f" {BATCH_GET.tries} tries",
-            "UnprocessedKeys",
-        )
+        places = [(self.name, key) for key in keys]
+        return get_places(self.caller, self.effects, places).get(self.name, [])
 
     def query(self, condition: str, values: Mapping[str, Any], **more: Any) -> Iterator[list[Item]]:
         """The items that match a key condition, in pages; `more` are parameters of Query."""
@@ -195,6 +177,40 @@ class DynamoTable:
                     left.append(row)
             rows = left
         return findings
+
+
+def get_places(caller: Caller, effects: Effects, places: Sequence[Place]) -> dict[str, list[Item]]:
+    """The existing items of distinct places, by their tables, each read consistently.
+
+    Requests 100 at a time, concurrently. Raises Throttled if keys stay unprocessed for 8 tries.
+    """
+    trips = [
+        partial(_get_batch, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
+        for at in range(0, len(places), BATCH_GET_KEYS_MAX)
+    ]
+    found: dict[str, list[Item]] = {}
+    for table, item in chain.from_iterable(effects.together(trips, TRIPS_AT_ONCE)):
+        found.setdefault(table, []).append(item)
+    return found
+
+
+def _get_batch(caller: Caller, effects: Effects, places: Sequence[Place]) -> list[tuple[str, Item]]:
+    request: dict[str, dict[str, Any]] = {}
+    for table, key in places:
+        request.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
+    found: list[tuple[str, Item]] = []
+    for _ in BATCH_GET.attempts(effects):
+        reply = caller.read("BatchGetItem", RequestItems=request)
+        found += [(table, item) for table, items in reply["Responses"].items() for item in items]
+        request = reply.get("UnprocessedKeys") or {}
+        if not request:
+            return found
+    left = sum(len(asked["Keys"]) for asked in request.values())
+    raise Throttled(
+        f"BatchGetItem: {left} keys of {', '.join(sorted(request))} stay unprocessed after"
+        f" {BATCH_GET.tries} tries",
+        "UnprocessedKeys",
+    )
 
 
 @contextmanager
