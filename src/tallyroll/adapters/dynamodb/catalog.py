@@ -165,7 +165,7 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
         specs = [parse_spec(item) for item in items if "status" not in item]
         return (
             [window for window in windows if since <= window.start < until],
-            {spec.window: spec for spec in specs},
+            {spec.window: spec for spec in specs if since <= spec.start < until},
         )
 
     def _states(self, month: str, first: WindowId, last: WindowId) -> list[Window]:
