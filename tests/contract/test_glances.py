@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.adapters.dynamodb.glances import glances_on
 from tallyroll.adapters.dynamodb.store import DynamoStore
+from tallyroll.adapters.glances import glances_on
 from tallyroll.errors import Missing
 from tallyroll.model.states import Calendar
 from tallyroll.model.totals import Correction

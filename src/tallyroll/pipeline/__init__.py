@@ -98,7 +98,7 @@ class Pipeline:
     @cached_property
     def reader(self) -> Reader:
         """Reads counts, events and the largest keys."""
-        from tallyroll.adapters.dynamodb.glances import glances_on
+        from tallyroll.adapters.glances import glances_on
         from tallyroll.reads.reader import Reader
 
         ports = (self.store, self.catalog, self.totals)
