@@ -1,8 +1,8 @@
 """API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
 GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
-GET /v1/event?key=...&id=...[&window=|ts=]
-GET /v1/events?key=...&window=...&limit=&cursor=&packed=
+GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
+GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
 GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...&n=&by=
 """
@@ -94,7 +94,7 @@ def event() -> Response[str]:
 
 @routes.get("/v1/events")
 def events() -> Response[str]:
-    """The events of one key in one window."""
+    """The events of one key in a window, or a range of windows."""
     return _response(answer_events(use_case(), _parameters(), _time_left_ms()))
 
 

@@ -22,6 +22,7 @@ from tallyroll.reasons import Reason
 from tests.simulation.deaths import KINDS
 from tests.simulation.lasting_faults import ILL
 from tests.simulation.liveness import PARTS
+from tests.simulation.marking_heat import watch_heat
 from tests.simulation.marking_retractions import watch_retractions
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched
@@ -37,6 +38,7 @@ VERDICTS = {
     Verdict.GATE_MISSING: "gate-missing",
 }
 HANDED_BACK = {
+    "the writer failed on it: UsageError": "handed-back-by-before",
     "not made yet": "awaits-window",
     "no calendar yet": "awaits-calendar",
     "calendar has changed": "calendar-cached",
@@ -101,6 +103,8 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reader, "counts", reads.around(Reader.counts))
     watch_windows(system, patch)
     watch_retractions(system, patch)
+    if system.plan.heat.heats:
+        watch_heat(system, patch)
 
 
 class _Commits:

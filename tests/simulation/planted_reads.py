@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.adapters.memory import catalog as memory_catalog
+from tallyroll.lifecycle.rollups import RollUps
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
+from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.reader import Reader
@@ -151,3 +154,23 @@ def largest_keys_by_an_old_sum(patch: Patch) -> None:
         return replace(found, largest=tuple(largest))
 
     patch.setattr(Lookups, "top", torn)
+
+
+def windows_read_before_the_periods_state(patch: Patch) -> None:
+    """A window that is created between the two reads is never summed, and the sums stand."""
+    run = RollUps.run
+
+    def hasty(self: RollUps, *rest: Any) -> None:
+        catalog: Any = self.catalog
+        read: list[Window] = catalog.windows(0, TS_MS_MAX)
+
+        class Earlier:
+            def __getattr__(self, verb: str) -> Any:
+                return getattr(catalog, verb)
+
+            def windows(self, since: int, until: int) -> list[Window]:
+                return [window for window in read if since <= window.start < until]
+
+        run(replace(self, catalog=cast("Catalog", Earlier())), *rest)
+
+    patch.setattr(RollUps, "run", hasty)

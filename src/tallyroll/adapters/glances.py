@@ -13,7 +13,8 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     parse_window,
 )
 from tallyroll.adapters.dynamodb.corrections import revision_key
-from tallyroll.adapters.dynamodb.requests import Place, get_places
+from tallyroll.adapters.dynamodb.items import Item, Key
+from tallyroll.adapters.dynamodb.requests import batch_get
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.ports.catalog import Catalog
@@ -32,13 +33,15 @@ class DynamoGlances:
 
     def look(self, at: Glance) -> Seen:
         catalog, totals = self._catalog.name, self._totals.name
-        places: list[Place] = [(catalog, LIVE), (catalog, CALENDAR)]
+        places: list[tuple[str, Key]] = [(catalog, LIVE), (catalog, CALENDAR)]
         places += [(catalog, key_of(window, "state")) for window in at.windows]
         places += [(catalog, key_of(window, "spec")) for window in at.unbegun]
         places += [(totals, revision_key(month)) for month in at.months]
         for spec in at.begun:
             places += [(spec.table, key) for key in self._store.stripe_keys(spec, at.keys)]
-        found = get_places(self._catalog.caller, self._catalog.effects, places)
+        found: dict[str, list[Item]] = {}
+        for table, item in batch_get(self._catalog.caller, self._catalog.effects, places):
+            found.setdefault(table, []).append(item)
         kinds = {
             (item["pk"]["S"], item["sk"]["S"].partition("#")[2] or item["sk"]["S"]): item
             for item in found.get(catalog, ())

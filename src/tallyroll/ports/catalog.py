@@ -123,6 +123,9 @@ class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate
     def found(self, calendar: Calendar) -> Calendar:
         """Put the calendar if there is none; return the stored one."""
 
+    def put_secret(self, secret: str) -> None:
+        """Give the calendar this secret, if there is a calendar, and it has none."""
+
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         """Replace the calendar `read` by `extended`; False, without a change, if another calendar
         is stored or a window was created since `live` was read.

@@ -15,6 +15,10 @@ from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
+from tallyroll.reads.ranges.cursors import NO_SECRET
+from tallyroll.reads.ranges.dated import archives_json, matches_json
+from tallyroll.reads.ranges.events import events_page_json
+from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, Reader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
@@ -124,6 +128,13 @@ def _check_names(parameters: Mapping[str, str], *known: str) -> None:
         raise UsageError(f"parameter {unknown[0]!r}: known are {', '.join(known)}")
 
 
+def _check_one_of(parameters: Mapping[str, str], *groups: Sequence[str]) -> None:
+    given = [group for group in groups if any(map(parameters.get, group))]
+    if len(given) > 1:
+        named = [next(filter(parameters.get, group)) for group in given]
+        raise UsageError(f"{' and '.join(named)}: give one of them")
+
+
 def _instant(text: str | None) -> int | None:
     return parse_instant(text) if text else None
 
@@ -197,27 +208,47 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
 
 def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "id", "window", "ts")
+    _check_names(parameters, "key", "id", "window", "ts", "date", "since", "until")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
+    _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
+    if date := parameters.get("date"):
+        return HttpAnswer(200, matches_json(reader.event_on(key, event_id, date_ms(date))))
+    since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
+    if since is not None or until is not None:
+        matches = reader.event_within(key, event_id, since, until)
+        return HttpAnswer(200, matches_json(matches))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
-    if window and ts is not None:
-        raise UsageError("window and ts: give one of them")
     chosen = required_window(window) if window else None
     return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
 
 
 def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "window", "limit", "cursor", "packed")
-    events = reader.events(
-        required_key(parameters.get("key")),
-        required_window(parameters.get("window")),
-        time_left_ms,
-        limit=_number(parameters, "limit", EVENTS_PER_ANSWER),
-        cursor=parameters.get("cursor") or None,
-        packed=_flag(parameters, "packed"),
-    )
-    return HttpAnswer(200, events_json(events))
+    names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
+    _check_names(parameters, *names)
+    _check_one_of(parameters, ("window",), ("since", "until"))
+    key, packed = required_key(parameters.get("key")), _flag(parameters, "packed")
+    limit = _number(parameters, "limit", EVENTS_PER_ANSWER)
+    cursor = parameters.get("cursor") or None
+    order = parameters.get("order") or "id"
+    if order not in ("id", "time"):
+        raise UsageError(f"order {shown(order)}: must be id or time")
+    if not (parameters.get("since") or parameters.get("until")):
+        if order == "time":
+            raise UsageError("order time: give since and until instead of window")
+        window = required_window(parameters.get("window"))
+        events = reader.events(key, window, time_left_ms, limit=limit, cursor=cursor, packed=packed)
+        return HttpAnswer(200, events_json(events))
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if order == "time":
+        if cursor or parameters.get("limit"):
+            raise UsageError("order time: takes no limit and no cursor, its answer has all events")
+        page = reader.events_by_time(key, *span, time_left_ms, packed=packed)
+    else:
+        page = reader.events_page(
+            key, *span, time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
+    return HttpAnswer(200, events_page_json(page))
 
 
 def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
@@ -253,17 +284,20 @@ def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int)
 def answer_error(error: Exception) -> HttpAnswer:
     """An error as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
 
-    An archived window gives 410; the member `archive` is its prefix.
+    An archived window gives 410; the member `archive` is its prefix. Of a range `archives` has all
+    its dropped windows, and `since` is from when on none was.
     """
-    more = {}
+    more: dict[str, Any] = {}
     if isinstance(error, UsageError):
         status, title, detail = 400, "Bad request", str(error)
     elif isinstance(error, Absent):
         status, title, detail = 404, "Not found", str(error)
     elif isinstance(error, Archived):
-        status, title, detail, more = 410, "Archived", str(error), {"archive": error.prefix}
+        status, title, detail, more = 410, "Archived", str(error), _archived_json(error)
     elif isinstance(error, StoreError) and error.code == DAMAGED:
         status, title, detail = 500, "Internal error", str(error)
+    elif isinstance(error, StoreError) and error.code == NO_SECRET:
+        status, title, detail = 503, "Not ready yet", str(error)
     elif isinstance(error, StoreError):
         status, title, detail = 503, "Store unavailable", "a read failed: try again"
     elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:
@@ -272,3 +306,12 @@ def answer_error(error: Exception) -> HttpAnswer:
         status, title, detail = 500, "Internal error", "see the function's log"
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
     return HttpAnswer(status, body, "application/problem+json")
+
+
+def _archived_json(error: Archived) -> dict[str, Any]:
+    more: dict[str, Any] = {"archive": error.prefix}
+    if error.archives:
+        more["archives"] = archives_json(error.archives)
+    if error.since:
+        more["since"] = error.since
+    return more

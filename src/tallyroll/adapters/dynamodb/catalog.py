@@ -23,6 +23,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     parse_spec,
     parse_window,
     pointer_change,
+    secret_change,
     settling_change,
     window_item,
 )
@@ -75,6 +76,9 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
 
     def found(self, calendar: Calendar) -> Calendar:
         return parse_calendar(self._put_once(CALENDAR, calendar_facts(calendar)))
+
+    def put_secret(self, secret: str) -> None:
+        self._table.update_if(secret_change(secret))
 
     def append_mapping(self, read: Mappings, text: str) -> None:
         self._table.update_if(mapping_change(read, read.with_latest(text)))

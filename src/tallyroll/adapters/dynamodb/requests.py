@@ -51,8 +51,6 @@ R = TypeVar("R")
 
 Action = dict[str, dict[str, Any]]
 """One action of TransactWriteItems: {"Put": {...}}."""
-Place = tuple[str, Key]
-"""A table's name, and the key of an item."""
 
 
 def in_dynamodb(table: str) -> str:
@@ -86,10 +84,11 @@ class DynamoTable:
     def get_all(self, keys: Sequence[Key]) -> list[Item]:
         """The existing items of distinct keys, in no order.
 
-        As `get_places`.
+        Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
+        tries.
         """
         places = [(self.name, key) for key in keys]
-        return get_places(self.caller, self.effects, places).get(self.name, [])
+        return [item for _, item in batch_get(self.caller, self.effects, places)]
 
     def query(self, condition: str, values: Mapping[str, Any], **more: Any) -> Iterator[list[Item]]:
         """The items that match a key condition, in pages; `more` are parameters of Query."""
@@ -179,35 +178,38 @@ class DynamoTable:
         return findings
 
 
-def get_places(caller: Caller, effects: Effects, places: Sequence[Place]) -> dict[str, list[Item]]:
-    """The existing items of distinct places, by their tables, each read consistently.
+def batch_get(
+    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+) -> list[tuple[str, Item]]:
+    """The existing items of distinct (table, key), in no order, each with its table.
 
-    Requests 100 at a time, concurrently. Raises Throttled if keys stay unprocessed for 8 tries.
+    Requests 100 keys at a time, of several tables at once, concurrently. Raises Throttled if keys
+    stay unprocessed for 8 tries, and Missing if one of the tables does not exist.
     """
     trips = [
         partial(_get_batch, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
         for at in range(0, len(places), BATCH_GET_KEYS_MAX)
     ]
-    found: dict[str, list[Item]] = {}
-    for table, item in chain.from_iterable(effects.together(trips, TRIPS_AT_ONCE)):
-        found.setdefault(table, []).append(item)
-    return found
+    return [found for trip in effects.together(trips, TRIPS_AT_ONCE) for found in trip]
 
 
-def _get_batch(caller: Caller, effects: Effects, places: Sequence[Place]) -> list[tuple[str, Item]]:
-    request: dict[str, dict[str, Any]] = {}
+def _get_batch(
+    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+) -> list[tuple[str, Item]]:
+    found: list[tuple[str, Item]] = []
+    request: dict[str, Any] = {}
     for table, key in places:
         request.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
-    found: list[tuple[str, Item]] = []
     for _ in BATCH_GET.attempts(effects):
         reply = caller.read("BatchGetItem", RequestItems=request)
-        found += [(table, item) for table, items in reply["Responses"].items() for item in items]
+        for table, items in reply["Responses"].items():
+            found += [(table, item) for item in items]
         request = reply.get("UnprocessedKeys") or {}
         if not request:
             return found
     left = sum(len(asked["Keys"]) for asked in request.values())
     raise Throttled(
-        f"BatchGetItem: {left} keys of {', '.join(sorted(request))} stay unprocessed after"
+        f"BatchGetItem: {left} keys of {', '.join(request)} stay unprocessed after"
         f" {BATCH_GET.tries} tries",
         "UnprocessedKeys",
     )
