@@ -75,6 +75,7 @@ bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measur
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
 	@$(PY) -m benchmarks.retracting
+	@$(PY) -m benchmarks.reading
 	@$(PY) -m benchmarks.producing
 	@$(PY) -m benchmarks.keyspaces
 

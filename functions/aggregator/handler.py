@@ -34,12 +34,21 @@ from tallyroll.reads.http import (
     answer_events,
     answer_series,
     answer_top,
+    conditional,
     parse_keys,
     parse_parameters,
 )
 from tallyroll.reads.reader import Reader
 from tallyroll.settings import Settings
-from tallyroll.telemetry import add_answer, add_gathering, add_read, metrics_of, trace_error, traced
+from tallyroll.telemetry import (
+    add_answer,
+    add_gathering,
+    add_kept,
+    add_read,
+    metrics_of,
+    trace_error,
+    traced,
+)
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -131,7 +140,17 @@ def _is_ours(status: int) -> bool:
 
 def _response(answer: HttpAnswer) -> Response[str]:
     add_answer(metrics, complete=answer.is_complete)
-    return Response(answer.status, answer.content_type, json.dumps(answer.body))
+    told = conditional(answer, _header("if-none-match"))
+    if told.status < HTTPStatus.BAD_REQUEST:
+        add_kept(metrics, told.counts, confirmed=told.status == HTTPStatus.NOT_MODIFIED)
+    body = json.dumps(told.body) if told.body else ""
+    return Response(told.status, told.content_type, body, headers=dict(told.headers))
+
+
+def _header(name: str) -> str | None:
+    headers = routes.current_event.raw_event.get("headers") or {}
+    found = [value for each, value in headers.items() if each.lower() == name]
+    return found[0] if found else None
 
 
 @traced("aggregator")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +25,7 @@ from tallyroll.settings.texts import PREFIX
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import BatchReport
     from tallyroll.lifecycle.runner import Rolled
-    from tallyroll.reads.counts import Gathering
+    from tallyroll.reads.counts import Count, Gathering
 
 NAMESPACE = "Tallyroll"
 
@@ -89,6 +89,17 @@ def add_read(metrics: Metrics, elapsed_ms: float, *, failed: bool) -> None:
 def add_answer(metrics: Metrics, *, complete: bool) -> None:
     """The metrics of one answer: whether it holds all that was asked for."""
     metrics.add_metric("ReadsIncomplete", MetricUnit.Count, not complete)
+
+
+def add_kept(metrics: Metrics, counts: Sequence[Count], *, confirmed: bool) -> None:
+    """The metrics of what is kept: whether the caller's answer was `confirmed` (304); how many
+    counts used what the function keeps, and how many were read as a whole.
+    """
+    metrics.add_metric("NotModified", MetricUnit.Count, confirmed)
+    if counts:
+        whole = sum(count.source == "read" for count in counts)
+        metrics.add_metric("CountsKept", MetricUnit.Count, len(counts) - whole)
+        metrics.add_metric("CountsRead", MetricUnit.Count, whole)
 
 
 def add_gathering(metrics: Metrics, gathering: Gathering) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -246,18 +246,25 @@ class Injector:
         return wire.json_reply(call.request, said)
 
     def _unprocessed_keys(self, call: Call, params: wire.Params) -> AWSResponse:
-        ((table, asked),) = params["RequestItems"].items()
-        keys = asked["Keys"]
-        kept = len(keys) // 2
-        said: wire.Params = {"Responses": {table: []}}
+        asked = params["RequestItems"]
+        places = [(table, key) for table, each in asked.items() for key in each["Keys"]]
+        kept = len(places) // 2
+
+        def of(some: Sequence[tuple[str, wire.Params]]) -> wire.Params:
+            keys: dict[str, list[wire.Params]] = {}
+            for table, key in some:
+                keys.setdefault(table, []).append(key)
+            return {table: {**asked[table], "Keys": those} for table, those in keys.items()}
+
+        said: wire.Params = {"Responses": {table: [] for table in asked}}
         if kept:
-            some = {**params, "RequestItems": {table: {**asked, "Keys": keys[:kept]}}}
+            some = {**params, "RequestItems": of(places[:kept])}
             answer = self._carry_out(call, wire.with_params(call.request, some))
             if answer.status_code >= wire.REFUSED:
                 return answer
             said = json.loads(answer.content)
         self._struck(Kind.UNPROCESSED, call)
-        said["UnprocessedKeys"] = {table: {**asked, "Keys": keys[kept:]}}
+        said["UnprocessedKeys"] = of(places[kept:])
         return wire.json_reply(call.request, said)
 
     def _unprocessed_items(self, call: Call, params: wire.Params) -> AWSResponse:

@@ -115,8 +115,8 @@ class Only:
         if self.kind is Kind.TRUNCATED:
             strikes = 1
         if self.kind is Kind.UNPROCESSED and call.operation == "BatchGetItem":
-            (asked,) = params_of(call.request)["RequestItems"].values()
-            strikes = len(asked["Keys"]) > 1
+            asked = params_of(call.request)["RequestItems"].values()
+            strikes = sum(len(each["Keys"]) for each in asked) > 1
         return Blow(self.kind) if strikes else GOES_WELL
 
 

@@ -87,6 +87,24 @@ def test_several_keys_that_run_out_of_time_say_so(functions: Invocations) -> Non
     assert functions.values()["ReadsIncomplete"] == 1
 
 
+@pytest.mark.parametrize("name", ["aggregator-count.json", "aggregator-rest-count.json"])
+def test_an_answer_that_has_not_changed_is_confirmed(functions: Invocations, name: str) -> None:
+    functions.write(load("writer-own-id.json"))
+    first = functions.ask(load(name))
+    headers = first.get("headers") or {
+        each: values[0] for each, values in first["multiValueHeaders"].items()
+    }
+    assert headers["Cache-Control"] == "private, max-age=1"
+    assert (functions.values()["NotModified"], functions.values()["CountsRead"]) == (0, 1)
+    again = load(name)
+    again["headers"]["If-None-Match"] = headers["ETag"]
+    answer = functions.ask(again)
+    assert (answer["statusCode"], answer["body"]) == (304, "")
+    assert functions.values()["NotModified"] == 1
+    functions.write(load("writer-packet.json"))
+    assert functions.ask(again)["statusCode"] == 200
+
+
 def test_a_key_is_decoded(functions: Invocations) -> None:
     assert asked(functions, "aggregator-encoded-key.json", 200)["key"] == "video:årsmøte & more"
 

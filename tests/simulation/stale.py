@@ -146,7 +146,7 @@ def lag_ms(world: World) -> float:
 TOTALS_STATE = ("_totals", "_rolled", "_listings", "_corrections", "_corrected", "_revisions")
 TOTALS_READS = (
     *("listing", "of_key", "of_window", "periods_of_key"),
-    *("corrected", "corrections", "revision"),
+    *("corrected", "corrections", "revision", "revisions"),
 )
 CATALOG_STATE = (
     *("_calendar", "_specs", "_windows", "_live", "_stragglers", "_hot", "_periods", "_unrolled"),

@@ -113,6 +113,10 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         metrics.of("aggregator", "ReadLatency", "p99", label="a read, p99, ms"),
         metrics.of("aggregator", "GatherLatency", "p99", label="of it, stripes gathered, p99, ms"),
     ]
+    answered = {
+        name: metrics.of("aggregator", f"Counts{name.title()}") for name in ("kept", "read")
+    }
+    hits = computed("100 * kept / (kept + read)", answered, "% of counts")
     retracted = () if options.settings().retraction == RETRACTION_OFF else ("EventsRetracted",)
     stuck: list[cloudwatch.IMetric] = [
         metrics.of("roller", "StuckFor", "Maximum", label="closing"),
@@ -128,6 +132,7 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         _graph("Longest standstill of a window, s", stuck),
         _graph("Tables used, % of the quota", _of_quota(options, metrics)),
         _graph("Latency", latency),
+        _graph("Counts from what is kept", [hits]),
     ]
 
 

@@ -220,7 +220,9 @@ class Roller:
         known = [window.id for window in lived]
         if to_make(calendar, known, pointer.since, now, self.settings):
             return
-        if moved := pointer.moved_by(lived, calendar.genesis):
+        moved = pointer.moved_by(lived, calendar.genesis)
+        # Only if something has changed: readers believe what they know of a version.
+        if moved and moved != pointer:
             self.catalog.move_live(pointer, moved)
 
     def _facts(self, drained: Collection[WindowId], window: Window) -> WindowFacts:

@@ -98,9 +98,11 @@ class Pipeline:
     @cached_property
     def reader(self) -> Reader:
         """Reads counts, events and the largest keys."""
+        from tallyroll.adapters.glances import glances_on
         from tallyroll.reads.reader import Reader
 
-        return Reader(self.settings, self.store, self.catalog, self.totals, self.effects)
+        ports = (self.store, self.catalog, self.totals)
+        return Reader(self.settings, *ports, self.effects, glances_on(*ports))
 
     @cached_property
     def roller(self) -> Roller:
@@ -116,15 +118,8 @@ class Pipeline:
         """Exports cold windows, proves the archives, and tags the tables."""
         from tallyroll.lifecycle.cleanup import Cleanup
 
-        return Cleanup(
-            self.settings,
-            self.store,
-            self.catalog,
-            self.totals,
-            self.bucket,
-            self.effects,
-            self.exports,
-        )
+        ports = (self.store, self.catalog, self.totals, self.bucket, self.effects, self.exports)
+        return Cleanup(self.settings, *ports)
 
     @cached_property
     def dropper(self) -> Dropper:

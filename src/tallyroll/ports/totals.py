@@ -85,3 +85,6 @@ class Totals(Protocol):
         """A number that grows whenever the corrections of a window of this month change; 0 if none
         of them has any.
         """
+
+    def revisions(self) -> Mapping[PeriodName, int]:
+        """The revisions of all months that have one."""

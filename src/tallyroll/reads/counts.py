@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tallyroll.model.amounts import Summed, format_amount
 from tallyroll.model.periods import PeriodName, PeriodState, shown_name
@@ -18,6 +18,7 @@ from tallyroll.model.totals import PeriodTotal, Total, net
 from tallyroll.model.windows import WindowId, iso
 
 NONE_RETRACTED = (0, 0)
+Source = Literal["kept", "confirmed", "read"]
 COUNT_MS = 60_000  # for a count whose caller sets no limit
 
 
@@ -67,7 +68,8 @@ class Count(Summed):
     (ms): the sum over `windows` and over `periods`, the rolled-up days and months.
 
     `why_missing` names the windows that could not be read in time, each with the reason; if it is
-    empty, the count is complete. `gathering` is set if live windows were read for it.
+    empty, the count is complete. `gathering` is set if live windows were read for it. `source` says
+    whether it was kept, confirmed by one look at what had been read before, or read as a whole.
     """
 
     key: str
@@ -78,6 +80,12 @@ class Count(Summed):
     why_missing: Mapping[WindowId, str] = field(default_factory=dict)
     periods: tuple[PeriodCount, ...] = ()
     gathering: Gathering | None = None
+    source: Source = field(default="read", compare=False)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a part of it grows yet."""
+        return any(not window.status.sealed for window in self.windows)
 
     @property
     def missing(self) -> tuple[WindowId, ...]:

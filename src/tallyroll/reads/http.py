@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,6 +22,7 @@ from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, Reader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
+from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
 ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top")
 # All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
@@ -35,12 +36,15 @@ TOP_PER_ANSWER = 10
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP status, a JSON body and its content type; and the `counts` that the body shows."""
+    """An HTTP status, a JSON body and its content type; the `counts` that the body shows; and the
+    headers that say whether it may be kept.
+    """
 
     status: int
     body: dict[str, Any]
     content_type: str = "application/json"
     counts: Sequence[Count] = ()
+    headers: Mapping[str, str] = field(default_factory=lambda: CONFIRMED)
 
     @property
     def gathering(self) -> Gathering | None:
@@ -168,17 +172,38 @@ def answer_counters(
     by_window = _flag(parameters, "windows")
     if by_window and len(keys) > 1:
         raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
+    consistent = _flag(parameters, "consistent")
     counts = reader.counts(
         [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
         _instant(parameters.get("until")),
         time_left_ms,
-        consistent=_flag(parameters, "consistent"),
+        consistent=consistent,
         by_window=by_window,
     )
-    if len(counts) == 1:
-        return HttpAnswer(200, counter_json(counts[0]), counts=counts)
-    return HttpAnswer(200, counters_json(counts), counts=counts)
+    body = counter_json(counts[0]) if len(counts) == 1 else counters_json(counts)
+    kept = NOT_KEPT if consistent else _kept(reader, counts)
+    return HttpAnswer(200, body, counts=counts, headers=kept)
+
+
+def _kept(reader: Reader, counts: Sequence[Count]) -> Mapping[str, str]:
+    """Counts of live windows may be kept as long as the reader keeps them."""
+    if any(count.is_live for count in counts):
+        return kept_for(reader.age_ms(counts), reader.kept_ms)
+    return CONFIRMED
+
+
+def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
+    """The answer with its ETag; a 304 without a body, if the request names that tag. An answer that
+    is not complete, or an error, has no tag, and no cache may keep it.
+    """
+    if answer.status != HTTPStatus.OK or not answer.is_complete:
+        return replace(answer, headers=NOT_KEPT)
+    etag = etag_of(answer.body)
+    headers = {**answer.headers, "ETag": etag}
+    if confirms(if_none_match, etag):
+        return replace(answer, status=int(HTTPStatus.NOT_MODIFIED), body={}, headers=headers)
+    return replace(answer, headers=headers)
 
 
 def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
@@ -237,7 +262,8 @@ def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
         zone_named(parameters.get("tz") or "UTC"),
         time_left_ms,
     )
-    return HttpAnswer(200, curve_json(curve), counts=[curve.count])
+    counts = [curve.count]
+    return HttpAnswer(200, curve_json(curve), counts=counts, headers=_kept(reader, counts))
 
 
 def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:

@@ -11,10 +11,12 @@ from dataclasses import replace
 from tallyroll.errors import UsageError
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.glances import Glances
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.counting.plans import Range
+from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import COUNT_MS, Count
 from tallyroll.reads.coverage import every
 from tallyroll.reads.lookups import deadline_of
@@ -36,12 +38,20 @@ class Reader(SeriesReads, DatedReads, FollowingReads):
     """
 
     def __init__(
-        self, settings: Settings, store: Store, catalog: Catalog, totals: Totals, effects: Effects
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        totals: Totals,
+        effects: Effects,
+        glances: Glances | None = None,
     ) -> None:
         super().__init__(store, catalog, totals, effects)
         self._settings = settings
         self._counts: dict[Asked, Count] = {}
-        self._counter = Counter(store, catalog, totals, effects, self._specs, settings.settle_ms)
+        glances = glances or SingleGlances(store, catalog, totals, effects)
+        ports = (store, catalog, totals, effects, self._specs)
+        self._counter = Counter(*ports, glances, settings.settle_ms)
 
     def count(
         self,
@@ -94,14 +104,24 @@ class Reader(SeriesReads, DatedReads, FollowingReads):
         if asked:
             fits = every if self._settings.rollups and not by_window else None
             of = Range(since, until, bool(fits), fits)
-            counts = self._counter.counts(asked, of, now, deadline_of(now, time_left_ms))
+            deadline = deadline_of(now, time_left_ms)
+            counts = self._counter.counts(asked, of, now, deadline, afresh=consistent)
             found |= {count.key: count for count in counts}
             self._counts |= {
-                (count.key, since, until, by_window): replace(count, gathering=None)
+                (count.key, since, until, by_window): replace(count, gathering=None, source="kept")
                 for count in counts
                 if kept and count.complete
             }
         return [found[key] for key in keys]
+
+    def age_ms(self, counts: Sequence[Count]) -> int:
+        """How old the oldest of some counts is."""
+        return max(0, self._effects.now() - min(count.as_of for count in counts))
+
+    @property
+    def kept_ms(self) -> int:
+        """How old a count may be that is not asked for consistently."""
+        return self._settings.cache_live_ms
 
     def _count(self, key: str, of: Range, now: int, deadline: int) -> Count:
         [count] = self._counter.counts([key], of, now, deadline)

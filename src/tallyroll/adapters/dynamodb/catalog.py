@@ -65,6 +65,11 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
     def __init__(self, caller: Caller, effects: Effects, table: str) -> None:
         self._table = DynamoTable(caller, effects, table)
 
+    @property
+    def table(self) -> DynamoTable:
+        """The catalog's table."""
+        return self._table
+
     def calendar(self) -> Calendar | None:
         item = self._table.get(CALENDAR)
         return None if item is None else parse_calendar(item)
@@ -164,7 +169,7 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
         specs = [parse_spec(item) for item in items if "status" not in item]
         return (
             [window for window in windows if since <= window.start < until],
-            {spec.window: spec for spec in specs},
+            {spec.window: spec for spec in specs if since <= spec.start < until},
         )
 
     def _states(self, month: str, first: WindowId, last: WindowId) -> list[Window]:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tallyroll.adapters.dynamodb.actions import put_if_absent
-from tallyroll.adapters.dynamodb.items import Item, binary_of
+from tallyroll.adapters.dynamodb.items import Item, Key, binary_of
 from tallyroll.adapters.dynamodb.requests import REASON_CONDITION, Action, DynamoTable
 from tallyroll.errors import ProofMismatch, Throttled
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
@@ -49,6 +49,11 @@ class _Place(NamedTuple):
     pk: str
     sk: str
     of_period: bool = False
+
+
+def revision_key(month: PeriodName) -> Key:
+    """The key of a month's revision."""
+    return {"pk": {"S": _REVISIONS}, "sk": {"S": month}}
 
 
 def behind(last: PeriodName) -> str:
@@ -85,6 +90,11 @@ class DynamoCorrections:
     """The corrections in the port of totals."""
 
     _table: DynamoTable
+
+    @property
+    def table(self) -> DynamoTable:
+        """The table of totals."""
+        return self._table
 
     def correct(self, corrections: Sequence[Correction]) -> list[Element]:
         first: dict[tuple[str, str], Correction] = {}
@@ -198,15 +208,19 @@ class DynamoCorrections:
         return {
             "Update": {
                 "TableName": self._table.name,
-                "Key": {"pk": {"S": _REVISIONS}, "sk": {"S": month}},
+                "Key": revision_key(month),
                 "UpdateExpression": "ADD n :n",
                 "ExpressionAttributeValues": {":n": {"N": str(by)}},
             }
         }
 
     def revision(self, month: PeriodName) -> int:
-        found = self._table.get_all([{"pk": {"S": _REVISIONS}, "sk": {"S": month}}])
+        found = self._table.get_all([revision_key(month)])
         return int(found[0]["n"]["N"]) if found else 0
+
+    def revisions(self) -> Mapping[PeriodName, int]:
+        pages = self._table.query("pk = :pk", {":pk": {"S": _REVISIONS}})
+        return {item["sk"]["S"]: int(item["n"]["N"]) for page in pages for item in page}
 
     def corrected(
         self, window: WindowId, bucket: int, after: str, limit: int

@@ -23,6 +23,7 @@ from tallyroll.adapters.dynamodb.items import (
     RECORDS_END,
     TALLY,
     Item,
+    Key,
     chunk_item,
     chunk_key,
     gate_item,
@@ -272,6 +273,32 @@ class DynamoStore(DynamoTables):
                 stripes[stripe.key].append(stripe)
                 self._widths.note(spec, stripe)
             read = widths
+
+    def stripe_keys(self, spec: Spec, keys: Sequence[str]) -> list[Key]:
+        """The places of the keys' stripes, as many as are known of. Raises Refused for a window in
+        Keyspaces.
+        """
+        in_dynamodb(spec.table)
+        return [
+            tally_key(spec, key, number)
+            for key in keys
+            for number in range(1, self._widths.of(spec, key) + 1)
+        ]
+
+    def tallies_from(
+        self, spec: Spec, keys: Sequence[str], items: Sequence[Item]
+    ) -> dict[str, Tally]:
+        """The keys' tallies from what was read of `stripe_keys`. One that says that there are more
+        stripes is read again.
+        """
+        before = {key: self._widths.of(spec, key) for key in keys}
+        stripes: dict[str, list[Tally]] = {key: [] for key in keys}
+        for stripe in map(_stripe, items):
+            stripes[stripe.key].append(stripe)
+            self._widths.note(spec, stripe)
+        found = {key: gathered(key, some) for key, some in stripes.items()}
+        wider = [key for key in keys if self._widths.of(spec, key) > before[key]]
+        return found | self.tallies(spec, wider) if wider else found
 
     def stripes(self, spec: Spec, number: int, after: str, limit: int) -> Iterator[list[Stripe]]:
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}

@@ -144,6 +144,9 @@ class MemoryTotals:
     def revision(self, month: PeriodName) -> int:
         return self._revisions[month]
 
+    def revisions(self) -> Mapping[PeriodName, int]:
+        return {month: revision for month, revision in self._revisions.items() if revision}
+
     def listed(self) -> list[Total]:
         """All totals of windows, in the order in which they were put."""
         return list(self._totals.values())

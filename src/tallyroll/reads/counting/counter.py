@@ -4,8 +4,8 @@ windows, and the tallies of live windows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -15,13 +15,15 @@ from tallyroll.model.periods import KINDS, PeriodName
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
 from tallyroll.model.tallies import Tally
-from tallyroll.model.totals import NO_CORRECTIONS, PeriodTotal, Total
+from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.glances import Glance, Glances, Seen
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
+from tallyroll.reads.counting.kept import Kept, KeptRange, Sealed, months_of
 from tallyroll.reads.counting.plans import Planner, Range, ReadPlan
 from tallyroll.reads.counts import (
     Count,
@@ -34,20 +36,8 @@ from tallyroll.reads.counts import (
 from tallyroll.reads.coverage import every
 
 READS_AT_ONCE = 16
+PLAN_MS = 3_600_000  # for how long a plan of an open range may be kept
 AFTER_ALL_WINDOWS: WindowId = "99999999T999999Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A key's totals of windows, and its sums of periods, both with their corrections."""
-
-    totals: tuple[Total, ...]
-    sums: Mapping[PeriodName, PeriodTotal]
-
-    @property
-    def corrected(self) -> bool:
-        """Whether a period's sum has corrections."""
-        return any(total.corrections != NO_CORRECTIONS for total in self.sums.values())
 
 
 Read = Sealed | dict[str, WindowCount] | str
@@ -71,6 +61,11 @@ class Counter:
     after its state was read, of which the sums may know nothing. A window can be corrected once it
     is sealed, which takes `settle_ms` at least. So after that time the states are read again, and
     if one has changed, every window is read singly.
+
+    A process that has counted in a range before asks once: whether the pointer, the revisions and
+    the states are still what they were, and for the tallies of live windows. Windows that had not
+    begun may have begun: their specs are asked for, too. If anything has changed, or cannot be
+    read, it counts as if it knew nothing. `tests/model/counting.py` is a model of it.
     """
 
     def __init__(
@@ -80,6 +75,7 @@ class Counter:
         totals: Totals,
         effects: Effects,
         specs: CachedSpecs,
+        glances: Glances,
         settle_ms: int,
     ) -> None:
         self._store = store
@@ -87,22 +83,100 @@ class Counter:
         self._totals = totals
         self._effects = effects
         self._settle_ms = settle_ms
-        self._planner = Planner(catalog, specs, effects)
+        self._glances = glances
+        self._kept = Kept(settle_ms)
+        self._planner = Planner(catalog, totals, specs, effects)
 
-    def counts(self, keys: Sequence[str], of: Range, now: int, deadline: int) -> list[Count]:
-        """The counts of distinct keys over a range, as of `now` (ms), in their order. Begins no
-        read of a window after `deadline` (ms). Raises UsageError for a range off the bounds.
+    def counts(
+        self, keys: Sequence[str], of: Range, now: int, deadline: int, *, afresh: bool = False
+    ) -> list[Count]:
+        """The counts of distinct keys over a range, as of `now` (ms), in their order; `afresh`
+        without what is kept. Begins no read of a window after `deadline` (ms). Raises UsageError
+        for a range off the bounds.
         """
+        kept = None if afresh or now >= deadline else self._kept.of(of)
+        counts = self._warm(keys, kept, now) if kept else None
+        return counts or self._cold(keys, of, now, deadline)
+
+    def _cold(self, keys: Sequence[str], of: Range, now: int, deadline: int) -> list[Count]:
+        """The counts, by three rounds of requests."""
         began = self._effects.now()
-        end = now + SKEW_MS_MAX
+        end = now + SKEW_MS_MAX + PLAN_MS
         plan = self._planner.plan(of, end)
         sealed, tallied, took_ms = self._read(keys, plan, deadline)
         if any(one.corrected for one in sealed.values()) and (
             self._effects.now() - began >= self._settle_ms
             and list(plan.rolled) != self._planner.rolled(replace(of, fits=of.fits or every), end)
         ):
-            return self.counts(keys, of.single(), now, deadline)
+            return self._cold(keys, of.single(), now, deadline)
+        self._kept.keep(plan, sealed, now)
         return [self._count(key, plan, sealed[key], tallied, took_ms, now) for key in keys]
+
+    def _warm(self, keys: Sequence[str], kept: KeptRange, now: int) -> list[Count] | None:
+        """The counts, by one round of requests, and another one if sums of a key are not kept;
+        None if anything has changed.
+        """
+        plan, began = kept.plan, self._effects.now()
+        known = {key: kept.sealed[key] for key in keys if key in kept.sealed}
+        new = [key for key in keys if key not in known]
+        specs = list(plan.specs.values())
+        months = sorted({month for one in known.values() for month in one.revisions})
+        glance = Glance(keys, months, list(plan.live), plan.unbegun, specs)
+        try:
+            seen, revisions = self._look(glance, ask_all=bool(new))
+        except StoreError:
+            return None
+        if not self._holds(plan, known, seen, now):
+            self._kept.forget(plan.range)
+            return None
+        took_ms = self._effects.now() - began
+        if new:
+            jobs = [partial(self._sealed, key, plan, revisions) for key in new]
+            found = dict(zip(new, self._effects.together(jobs, READS_AT_ONCE), strict=True))
+            late = self._effects.now() - began >= self._settle_ms
+            if late and any(one.corrected for one in found.values()):
+                return None
+            self._kept.keep(plan, found, now)
+            known |= found
+        plan = replace(plan, live=seen.windows)
+        tallied: dict[WindowId, Read] = {
+            window: {
+                key: tally_count(tally, seen.windows[window]) for key, tally in tallies.items()
+            }
+            for window, tallies in seen.tallies.items()
+        }
+        counts = [self._count(key, plan, known[key], tallied, took_ms, now) for key in keys]
+        return [replace(count, source="confirmed") for count in counts]
+
+    def _look(self, glance: Glance, *, ask_all: bool) -> tuple[Seen, Mapping[PeriodName, int]]:
+        """What a glance shows, and all revisions, if they are asked for."""
+        jobs: list[Callable[[], Seen | Mapping[PeriodName, int]]] = [
+            partial(self._glances.look, glance)
+        ]
+        if ask_all:
+            jobs.append(self._totals.revisions)
+        seen, *revisions = self._effects.together(jobs, READS_AT_ONCE)
+        assert isinstance(seen, Seen)
+        [all_of_them] = [one for one in revisions if not isinstance(one, Seen)] or [{}]
+        return seen, all_of_them
+
+    @staticmethod
+    def _holds(plan: ReadPlan, known: Mapping[str, Sealed], seen: Seen, now: int) -> bool:
+        """Whether a plan, and what is known of keys, are still what they were."""
+        if seen.calendar:
+            seen.calendar.grid.check_range(plan.range.since, plan.range.until)
+        return (
+            plan.covers(now)
+            and seen.pointer == plan.pointer
+            and not seen.specs
+            and seen.windows.keys() == plan.live.keys()
+            and not any(window.status.sealed for window in seen.windows.values())
+            and all(
+                seen.revisions[month] == revision
+                for one in known.values()
+                for month, revision in one.revisions.items()
+            )
+        )
 
     def _read(
         self, keys: Sequence[str], plan: ReadPlan, deadline: int
@@ -111,7 +185,7 @@ class Counter:
         it could not be read, and how long that took (ms).
         """
         windows = [plan.live[window] for window in plan.live if window in plan.specs]
-        jobs = [partial(self._sealed, key, plan) for key in keys]
+        jobs = [partial(self._sealed, key, plan, plan.revisions) for key in keys]
         tallying = [
             partial(self._tally_window, keys, window, plan.specs[window.id], deadline)
             for window in windows
@@ -151,7 +225,8 @@ class Counter:
             gathering=Gathering(stripes, took_ms) if plan.specs else None,
         )
 
-    def _sealed(self, key: str, plan: ReadPlan) -> Read:
+    def _sealed(self, key: str, plan: ReadPlan, revisions: Mapping[PeriodName, int]) -> Sealed:
+        """What is sealed of a key; the revisions were read before."""
         of_windows = [
             partial(
                 self._totals.of_key,
@@ -170,10 +245,10 @@ class Counter:
             [*of_windows, *of_periods], READS_AT_ONCE
         )
         rows = list(chain.from_iterable(found))
-        return Sealed(
-            tuple(row for row in rows if isinstance(row, Total)),
-            {row.period: row for row in rows if isinstance(row, PeriodTotal)},
-        )
+        totals = tuple(row for row in rows if isinstance(row, Total))
+        sums = {row.period: row for row in rows if isinstance(row, PeriodTotal)}
+        months = months_of(totals, sums)
+        return Sealed(totals, sums, {month: revisions.get(month, 0) for month in months})
 
     def _width(self, spec: Spec, key: str) -> int:
         """How many partitions hold what a key's live count is summed from."""

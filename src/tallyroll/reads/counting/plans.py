@@ -1,9 +1,9 @@
 """What a count of a range is read from: rolled-up days and months, live windows, and gaps of sealed
 windows.
 
-A plan takes two rounds of requests. First come the live pointer and the calendar. All else is read
-after the pointer, so a plan lacks no window whose creation the pointer has seen: what is created
-later gives the pointer another version.
+A plan takes two rounds of requests. First come the live pointer, the revisions of corrections and
+the calendar. All else is read after the pointer, so a plan lacks no window whose creation the
+pointer has seen. What is created later gives the pointer another version.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from tallyroll.model.periods import Period, PeriodState, period_of
+from tallyroll.limits import SKEW_MS_MAX
+from tallyroll.model.periods import Period, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
-from tallyroll.model.windows import WindowId
+from tallyroll.model.windows import WindowId, window_start
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
 from tallyroll.ports.effects import Effects
+from tallyroll.ports.totals import Totals
 from tallyroll.reads.coverage import Gap, rolled_within, uncovered
 
 READS_AT_ONCE = 16
 
 _Listed = tuple[list[Window], dict[WindowId, Spec]] | list[PeriodState]
+_Version = LivePointer | Calendar | Mapping[PeriodName, int] | None
 Fits = Callable[[Period], bool]
 
 
@@ -48,7 +51,8 @@ class Range:
 class ReadPlan:
     """What to read for a range, as of the `pointer`: the `rolled` periods, the windows that are
     `live`, with the `specs` of those that have begun, and of the `gaps` between the periods the
-    totals of all other windows. Windows that start at or after `end` (ms) are not in it.
+    totals of all other windows. Windows that start at or after `end` (ms) are not in it. `listed`
+    are all windows that may be live, and `revisions` those of all months.
     """
 
     range: Range
@@ -57,6 +61,37 @@ class ReadPlan:
     rolled: tuple[PeriodState, ...]
     live: Mapping[WindowId, Window]
     specs: Mapping[WindowId, Spec]
+    listed: frozenset[WindowId]
+    revisions: Mapping[PeriodName, int]
+
+    @property
+    def unbegun(self) -> list[WindowId]:
+        """The live windows that have no spec."""
+        return [window for window in self.live if window not in self.specs]
+
+    def agrees(self, other: ReadPlan) -> bool:
+        """Whether another plan of the range, of the same pointer, reads the same."""
+        return (self.pointer, self.rolled, self.live.keys(), self.specs.keys()) == (
+            other.pointer,
+            other.rolled,
+            other.live.keys(),
+            other.specs.keys(),
+        )
+
+    def covers(self, now: int) -> bool:
+        """Whether no window that may have events at `now` (ms) starts after its end."""
+        return self.range.until is not None or now + SKEW_MS_MAX <= self.end
+
+    def lacks(self, created: WindowId | None) -> bool:
+        """Whether it may be from before the creation of a window that its pointer names: what a
+        transaction writes is not seen all at once. The roller's next run names none.
+        """
+        if created is None:
+            return False
+        start = window_start(created)
+        if any(start in period_of(state.name) for state in self.rolled):
+            return True
+        return (self.range.since or 0) <= start < self.end and created not in self.listed
 
     @property
     def gaps(self) -> list[Gap]:
@@ -68,8 +103,11 @@ class ReadPlan:
 class Planner:
     """Reads plans."""
 
-    def __init__(self, catalog: Catalog, specs: CachedSpecs, effects: Effects) -> None:
+    def __init__(
+        self, catalog: Catalog, totals: Totals, specs: CachedSpecs, effects: Effects
+    ) -> None:
         self._catalog = catalog
+        self._totals = totals
         self._specs = specs
         self._effects = effects
 
@@ -77,11 +115,14 @@ class Planner:
         """The plan of a range, of windows that start before `end` (ms). Raises UsageError, naming
         the nearest bound, if the range is off the bounds or backwards.
         """
-        versions: list[LivePointer | Calendar | None] = self._effects.together(
-            [self._catalog.live, self._catalog.calendar], READS_AT_ONCE
-        )
-        pointer, calendar = versions
-        assert not isinstance(pointer, Calendar)
+        first: list[Callable[[], _Version]] = [
+            self._catalog.live,
+            self._catalog.calendar,
+            self._totals.revisions,
+        ]
+        pointer, calendar, revisions = self._effects.together(first, READS_AT_ONCE)
+        assert pointer is None or isinstance(pointer, LivePointer)
+        assert isinstance(revisions, Mapping)
         if isinstance(calendar, Calendar):
             calendar.grid.check_range(of.since, of.until)
         since = of.since or 0
@@ -109,7 +150,8 @@ class Planner:
         ]
         if lacking:
             begun |= self._specs.specs(lacking)
-        return ReadPlan(of, pointer, end, tuple(rolled), live, begun)
+        met = frozenset(window.id for window in windows)
+        return ReadPlan(of, pointer, end, tuple(rolled), live, begun, met, revisions)
 
     def rolled(self, of: Range, end: int) -> list[PeriodState]:
         """The rolled-up periods of a range that fit, ascending."""
