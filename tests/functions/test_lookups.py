@@ -177,10 +177,15 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/top", f"window={WINDOW}&n=1.5", "n '1.5'"),
         ("/v1/top", f"window={WINDOW}&by=name", "by 'name': must be events or sum"),
         ("/v1/top", "key=k", "known are window, n, by"),
-        ("/v1/counters", "key=a&key=b", "parameter 'key' comes twice"),
-        ("/v1/counters", "key=a&key=a", "parameter 'key' comes twice"),
+        ("/v1/top", "n=1&n=1", "parameter 'n' comes twice"),
+        ("/v1/counters", "key=a&since=1&since=1", "parameter 'since' comes twice"),
+        ("/v1/counters", "key=a&key=b&key=a", "key 'a' comes twice: give each key once"),
+        ("/v1/counters", "key=a&key=", "key ''"),
+        ("/v1/counters", "key=a&key=b&windows=true", "lists the windows of one key"),
+        ("/v1/counters", "&".join(f"key={n}" for n in range(101)), "101 keys: one read counts"),
         ("/v1/counters", "key=%FF", "can't decode byte 0xff"),
-        ("/v1/counters", "&".join(f"p{n}" for n in range(21)), "Max number of fields"),
+        ("/v1/counters", "&".join(f"p{n}" for n in range(121)), "Max number of fields"),
+        ("/v1/event", "&".join(f"p{n}" for n in range(21)), "Max number of fields"),
     ],
 )
 def test_wrong_questions_are_told_what_is_wrong(

@@ -157,6 +157,13 @@ class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate
     def windows(self, since: int, until: int) -> list[Window]:
         """The states of the windows that start in [since, until), ascending."""
 
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        """The same windows by one listing that is meant for a short span, and those specs of them
+        that it met: it may lack one that was put before the state that it shows.
+        """
+
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a window's first state; False, without a change, if it has one.
 

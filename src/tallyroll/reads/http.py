@@ -13,13 +13,13 @@ from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
-from tallyroll.reads.counts import Count, counter_json
+from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.spans import date_ms
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import KEYS_MAX, Reader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
 
@@ -35,12 +35,20 @@ TOP_PER_ANSWER = 10
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP status, a JSON body and its content type; and `count`, if the body is a count."""
+    """An HTTP status, a JSON body and its content type; and the `counts` that the body shows."""
 
     status: int
     body: dict[str, Any]
     content_type: str = "application/json"
-    count: Count | None = None
+    counts: Sequence[Count] = ()
+
+    @property
+    def gathering(self) -> Gathering | None:
+        """What all live windows took together; None if none was read."""
+        some = [count.gathering for count in self.counts if count.gathering]
+        if not some:
+            return None
+        return Gathering(sum(one.stripes for one in some), max(one.took_ms for one in some))
 
     @property
     def is_complete(self) -> bool:
@@ -54,12 +62,26 @@ def parse_parameters(query: str) -> dict[str, str]:
     Raises UsageError if one occurs twice (API Gateway would join the values with a comma) or is not
     UTF-8.
     """
+    return _once(_pairs(query, PARAMETERS_MAX))
+
+
+def parse_keys(query: str) -> tuple[list[str], dict[str, str]]:
+    """The values of `key` in a URL's raw query string, in their order, and the other parameters,
+    each at most once. Raises UsageError.
+    """
+    pairs = _pairs(query, KEYS_MAX + PARAMETERS_MAX)
+    keys = [value for name, value in pairs if name == "key"]
+    return keys, _once([pair for pair in pairs if pair[0] != "key"])
+
+
+def _pairs(query: str, most: int) -> list[tuple[str, str]]:
     try:
-        pairs = parse_qsl(
-            query, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX
-        )
+        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError as error:
         raise UsageError(f"query {shown(query)}: {error}") from None
+
+
+def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if name in parameters:
@@ -130,17 +152,33 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 
 
 def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
-    """The answer to GET /v1/counters. Raises UsageError and StoreError."""
+    """The answer to GET /v1/counters for one key. Raises UsageError and StoreError."""
+    keys = [parameters["key"]] if "key" in parameters else []
+    others = {name: value for name, value in parameters.items() if name != "key"}
+    return answer_counters(reader, keys, others, time_left_ms)
+
+
+def answer_counters(
+    reader: Reader, keys: Sequence[str], parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
+    """The answer to GET /v1/counters: of one key its count, of several `counters` with one each, in
+    the order of the keys. Raises UsageError and StoreError.
+    """
     _check_names(parameters, "key", "since", "until", "consistent", "windows")
-    count = reader.count(
-        required_key(parameters.get("key")),
+    by_window = _flag(parameters, "windows")
+    if by_window and len(keys) > 1:
+        raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
+    counts = reader.counts(
+        [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
         _instant(parameters.get("until")),
         time_left_ms,
         consistent=_flag(parameters, "consistent"),
-        by_window=_flag(parameters, "windows"),
+        by_window=by_window,
     )
-    return HttpAnswer(200, counter_json(count), count=count)
+    if len(counts) == 1:
+        return HttpAnswer(200, counter_json(counts[0]), counts=counts)
+    return HttpAnswer(200, counters_json(counts), counts=counts)
 
 
 def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
@@ -199,7 +237,7 @@ def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
         zone_named(parameters.get("tz") or "UTC"),
         time_left_ms,
     )
-    return HttpAnswer(200, curve_json(curve), count=curve.count)
+    return HttpAnswer(200, curve_json(curve), counts=[curve.count])
 
 
 def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:

@@ -103,6 +103,12 @@ class MemoryCatalog:
         found = [window for window in self._windows.values() if since <= window.start < until]
         return sorted(found, key=lambda window: window.start)
 
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        found = self.windows(since, until)
+        return found, self.specs([window.id for window in found])
+
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         if calendar and calendar != self._calendar:
             raise StateConflict("the calendar has changed since it was read")

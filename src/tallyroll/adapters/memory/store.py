@@ -97,7 +97,7 @@ class MemoryStore(MemoryTables):
             elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
         costs, stripes = costs_by_key(records), self._stripes(spec, increments)
-        blocks = blocks_of(spec, records)
+        blocks = self._blocks(spec, records)
         added = [
             _added(spec, items, each, costs[each.key], stripes[each.key], blocks.get(each.key))
             for each in increments
@@ -273,6 +273,10 @@ class MemoryStore(MemoryTables):
             items = self.items(table)
             page = names[first : first + PAGE_ITEMS]
             yield [stored_item(items[name]) for name in page if name in items]
+
+    def _blocks(self, spec: Spec, records: Sequence[Record]) -> Mapping[str, Collection[int]]:
+        """The blocks that a commit's tallies name, by their key."""
+        return blocks_of(spec, records)
 
     def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
         """A random stripe for each key."""

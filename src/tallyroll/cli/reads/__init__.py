@@ -30,6 +30,7 @@ from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.jsonable import top_json
 from tallyroll.reads.ranges.dated import EventMatches, matches_json
+from tallyroll.reads.reader import KEYS_MAX
 from tallyroll.reads.top import Top
 
 if TYPE_CHECKING:
@@ -72,10 +73,11 @@ def count(
 
     def look() -> tuple[list[Count], int]:
         waiting = run.waiting()  # asked before: what does not wait then is counted
-        counts = [
-            reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
-            for key in dict.fromkeys(keys)
-        ]
+        asked = list(dict.fromkeys(keys))
+        counts: list[Count] = []
+        for at in range(0, len(asked), KEYS_MAX):
+            some = asked[at : at + KEYS_MAX]
+            counts += reader.counts(some, since, until, TIME_LEFT_MS, by_window=windows)
         return counts, waiting
 
     def show(looked: tuple[list[Count], int]) -> None:
