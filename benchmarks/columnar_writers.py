@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.columnar_rows import AT_ONCE, COLUMNS, Row
 
 GROUP_ROWS = 8_192
-MEMORY = "200MB"
+MEMORY = "240MB"
 ORDER = ["key", "ts", "id"]
 _TYPES = {
     **dict.fromkeys(COLUMNS, "VARCHAR"),
@@ -37,9 +37,11 @@ def _duckdb_write(batches: Batches, path: Path) -> None:
     order = ", ".join(ORDER)
     config = {"threads": 1, "memory_limit": MEMORY, "temp_directory": str(path.parent)}
     connection = duckdb.connect(config=config)
+    connection.execute("SET preserve_insertion_order = false")
     connection.execute(
         "COPY (SELECT * REPLACE (unhex(digest) AS digest) FROM read_csv(?, columns = ?,"  # noqa: S608 (its own path)
-        f" header = false, auto_detect = false, quote = '\"') ORDER BY {order})"
+        f" header = false, auto_detect = false, quote = '\"', buffer_size = 8388608)"
+        f" ORDER BY {order})"
         f" TO '{path}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP_ROWS})",
         [str(text), _TYPES],
     )
