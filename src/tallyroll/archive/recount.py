@@ -14,6 +14,7 @@ from tallyroll.archive.corrections import revised
 from tallyroll.archive.layout import (
     ArchivedItem,
     DataFile,
+    ItemSource,
     parse_prefix,
     read_files,
     read_items,
@@ -148,11 +149,14 @@ class Findings:
 class ArchivePass:
     """One pass over an archive: yields its items, counts them, and collects findings.
 
-    Proof and verification share it.
+    Proof and verification share it. `source` reads an archive in another layout.
     """
 
-    def __init__(self, bucket: Bucket, prefix: str, codec: ItemCodec) -> None:
+    def __init__(
+        self, bucket: Bucket, prefix: str, codec: ItemCodec, source: ItemSource | None = None
+    ) -> None:
         self._bucket = bucket
+        self._source = source
         self._prefix = prefix
         self._codec = codec
         self.counted = Recount()
@@ -172,6 +176,11 @@ class ArchivePass:
 
         Also compares the two manifests with each other.
         """
+        if self._source is not None:
+            found = self._source.files(self.findings.add)
+            if found:
+                self.expected = sum(file.items for file in found)
+            return found
         try:
             summary = read_summary(self._bucket, self._prefix)
             files = read_files(self._bucket, summary)
@@ -200,6 +209,8 @@ class ArchivePass:
 
     def read(self, file: DataFile) -> Iterator[ArchivedItem]:
         """The same, counting nothing, so that memory does not grow with the keys."""
+        if self._source is not None:
+            return self._source.read(file, self.findings.add)
         return read_items(self._bucket, file, self._codec, self.findings.add)
 
     def uncounted(self) -> Iterator[ArchivedItem]:
