@@ -36,7 +36,8 @@ class ArchiveReading(ArchivePass):
         totals: Totals | None = None,
         source: ItemSource | None = None,
     ) -> None:
-        super().__init__(bucket, archive.prefix, codec, source)
+        super().__init__(bucket, archive.prefix, codec)
+        self.source = source
         self.archive = archive
         self.retractions = Retractions(archive.place.window)
         self._totals = totals
@@ -113,7 +114,9 @@ class ArchiveReading(ArchivePass):
 
     def _again(self) -> Iterator[ArchivedItem]:
         """Another pass over the archive, which counts nothing."""
-        return ArchivePass(self._bucket, self._prefix, self._codec, self._source).uncounted()
+        again = ArchivePass(self._bucket, self._prefix, self._codec)
+        again.source = self.source
+        return again.uncounted()
 
     def _retracted(self, totals: Totals | None) -> Iterator[str]:
         found = self.retractions
