@@ -23,10 +23,14 @@ def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened 
     )
 
 
-def may_be_hot(spec: Spec, settings: Settings, deployed: Sequence[Settings]) -> bool:
-    """Whether wished keys have their shards, and no key more than it could ever have got."""
+def may_be_hot(
+    spec: Spec, settings: Settings, deployed: Sequence[Settings], wished: int = 0
+) -> bool:
+    """Whether keys have the shards that the option asks for, and none more than it could ever have
+    got; `wished` are the most that anybody did.
+    """
     configured = settings.hot_shards
-    most = max(max((each.shards_max, *each.hot_shards.values())) for each in deployed)
+    most = max(max((wished, each.shards_max, *each.hot_shards.values())) for each in deployed)
     return all(spec.shards_of(key) >= n for key, n in configured.items()) and all(
         1 <= shards <= most for shards in spec.hot.values()
     )

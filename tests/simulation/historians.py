@@ -75,6 +75,10 @@ class Historian:
         start = window_start(spec.window)
         self._shown_at.update({(start, *_record(each.name)): shown_at for each in tombstones})
 
+    def shown_at(self, start: int, key: str, record_id: str) -> float:
+        """When (ms) all queries see the whole of a record's transaction; 0 if they did at once."""
+        return self._shown_at.get((start, key, record_id), 0)
+
     def on_read(self, read: Read, body: Mapping[str, Any], asked: str = "") -> None:
         """Take note of an answer of the aggregator's."""
         for history, of in self._histories():

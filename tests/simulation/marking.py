@@ -22,6 +22,7 @@ from tallyroll.reasons import Reason
 from tests.simulation.deaths import KINDS
 from tests.simulation.lasting_faults import ILL
 from tests.simulation.liveness import PARTS
+from tests.simulation.marking_heat import watch_heat
 from tests.simulation.marking_retractions import watch_retractions
 from tests.simulation.marking_windows import watch_windows
 from tests.simulation.watching import watched
@@ -37,6 +38,7 @@ VERDICTS = {
     Verdict.GATE_MISSING: "gate-missing",
 }
 HANDED_BACK = {
+    "the writer failed on it: UsageError": "handed-back-by-before",
     "not made yet": "awaits-window",
     "no calendar yet": "awaits-calendar",
     "calendar has changed": "calendar-cached",
@@ -98,9 +100,11 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
     known = redrives.known(Redriver._counted_beyond)
     patch.setattr(Redriver, "_counted_beyond", known)
-    patch.setattr(Reader, "count", reads.around(Reader.count))
+    patch.setattr(Reader, "counts", reads.around(Reader.counts))
     watch_windows(system, patch)
     watch_retractions(system, patch)
+    if system.plan.heat.heats:
+        watch_heat(system, patch)
 
 
 class _Commits:
@@ -308,13 +312,13 @@ class _Reads:
     def __init__(self, system: System) -> None:
         self._hit = system.marks.hit
 
-    def around(self, count: Perform) -> Perform:
-        """`Aggregator.count`, watched."""
+    def around(self, counts: Perform) -> Perform:
+        """`Reader.counts`, watched."""
 
         def counted(aggregator: Any, *args: Any, **named: Any) -> Any:
             began = aggregator._effects.now()
-            found = count(aggregator, *args, **named)
-            if found.as_of < began:
+            found = counts(aggregator, *args, **named)
+            if any(count.as_of < began for count in found):
                 self._hit("read-from-cache")
             return found
 

@@ -43,6 +43,26 @@ RETRACTION_MARKS: Mapping[str, str] = {
     "rejected-retraction-unproven": "a retraction is rejected, since its window was dropped",
     "rejected-nothing-to-retract": "a retraction is rejected whose event is not there",
 }
+HEAT_MARKS: Mapping[str, str] = {
+    "stripes-raised": "a tally gets more stripes while its window is open",
+    "stripes-raised-again": "the same, for the second time",
+    "raise-in-vain": "a tally's stripes are raised by one who knows fewer than there are",
+    "stripe-of-a-raise": "a commit is on a stripe that was not there in the beginning",
+    "stripe-by-stale-number": "a commit knows of fewer stripes than there are",
+    "rest-of-stripes-read": "a read learns of more stripes than it knew, and reads them",
+    "raised-retracted": "an event is retracted on a stripe that was not there in the beginning",
+    "raised-sealed": "a window is sealed some of whose tallies were raised",
+    "listed-by-hint": "a list passes shards over",
+    "listed-without-hint": "a list reads every shard, since its tallies do not cover all",
+    "wish-put": "a wish for a key's shards is put",
+    "wish-taken": "a window is frozen with a wish",
+    "wish-met-by-roller": "a roller puts no spec, since the wishes have changed",
+    "wish-raced": "a wish is withdrawn, since a window was frozen meanwhile without it",
+    "wish-refused": "a wish is refused",
+    "wish-lacked": "the release before freezes a window without a wish",
+    "handed-back-by-before": "the release before cannot place a message, and hands it back",
+    "read-by-before": "the release before reads a tally that was raised",
+}
 MARKS: Mapping[str, str] = {
     # Batches and commits
     "twice-in-batch": "a batch holds an event twice",
@@ -104,6 +124,7 @@ MARKS: Mapping[str, str] = {
     "identity-deleted": "an identity is deleted, since its time is over",
     "identity-used-again": "an id counts again that was forgotten",
     **RETRACTION_MARKS,
+    **HEAT_MARKS,
     # Windows and their states
     "calendar-extended": "windows get another length",
     "extended-in-vain": "windows get no other length, since another run was faster",

@@ -38,7 +38,10 @@ UNMAPPED: Mapping[str, str] = {
     "settle_mappings": FROZEN,
     "specs": FROZEN,
     "metering_of": "it says how large a transaction may be",
-    "widen": "a tally is the sum of its stripes, however many there are",
+    **dict.fromkeys(
+        ("widen", "raise_stripes", "read_stripes"),
+        "a tally is the sum of its stripes, however many there are",
+    ),
     "take_turn": "the write rate decides when a transaction is sent",
     "note_received": NOTES,
     "clear_received": NOTES,

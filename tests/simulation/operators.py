@@ -52,7 +52,8 @@ class Operator:
             self._world.pause(40_000 + self._chance() * 300_000)
             rule = system.plan.identities.later(self._world.current.aside)
             by_whom = system.plan.retractions.later(self._world.current.aside)
-            changes = {**self._changes(), **rule, **by_whom}
+            heat = system.plan.heat.later(self._world.current.aside)
+            changes = {**self._changes(), **rule, **by_whom, **heat}
             settings = replace(SETTINGS, write_rate=system.plan.write_rate, **changes)
             self._world.note(f"deploys shards={settings.shards} gates={settings.gates}")
             system.deployed(settings)

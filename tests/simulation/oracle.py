@@ -42,6 +42,7 @@ from tests.simulation.retraction_book import ONCE_MORE, RetractionBook
 from tests.simulation.sent import Asked, Opened, Sent, too_late
 from tests.simulation.spans import Spans
 from tests.simulation.truth import Read, Truth, window_name, wrong_roll_up
+from tests.simulation.wish_book import WishBook
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Oracle:
         self._world = world
         self.book = IdentityBook(self, world, day_seconds)
         self.retractions, self.archives = RetractionBook(self, world), ArchiveBook(world)
-        self.spans = Spans(world, window_ms)
+        self.spans, self.wishes = Spans(world, window_ms), WishBook(world)
         self._with_fuse = with_fuse
         self.gentle = False
         self.truth = Truth()
@@ -151,7 +152,8 @@ class Oracle:
         self.book.on_spec(spec)
         span, opened = self.spans.at(spec.start), self.opened.get(spec.window)
         if not any(
-            is_of(spec, settings, span, opened) and may_be_hot(spec, settings, self.deployed)
+            is_of(spec, settings, span, opened)
+            and may_be_hot(spec, settings, self.deployed, self.wishes.most)
             for settings in self.deployed
         ):
             self._world.fail(f"5: {spec} is not what any deployment would freeze")

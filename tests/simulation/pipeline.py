@@ -17,10 +17,12 @@ from tallyroll.errors import Absent, Archived
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.simulation.abstraction import Abstraction
+from tests.simulation.before import settings_of_before
 from tests.simulation.deaths import deaths, overlapping
 from tests.simulation.echoes import Echoes
 from tests.simulation.gauges import Gauges
 from tests.simulation.handlers import FUNCTIONS, handlers_of
+from tests.simulation.heat_rules import heated
 from tests.simulation.historians import Historian
 from tests.simulation.holdings import made_again
 from tests.simulation.lasting_faults import LastingFault, LastingFaults
@@ -42,6 +44,7 @@ from tests.simulation.plans import (
     plan_of,
 )
 from tests.simulation.producers import KEYS, Producer
+from tests.simulation.raised import RaisedWire
 from tests.simulation.readers import Reader
 from tests.simulation.retract_command import OPERATORS, RetractCommands
 from tests.simulation.retraction_rules import ASKING_MS, slowed
@@ -49,6 +52,7 @@ from tests.simulation.retractors import Retractors
 from tests.simulation.sandboxes import Invocation, Platform, sqs_record
 from tests.simulation.sent import Sent
 from tests.simulation.sqs_rules import Rules, rules
+from tests.simulation.warming import heat_up
 from tests.simulation.watched import SimCatalog, SimDeadLetters, SimQueue, SimStore
 from tests.simulation.watched_archives import SimBucket, SimExports, SimTotals
 from tests.simulation.weather import CALM, LETTER, forecast
@@ -78,6 +82,8 @@ class System:
             self.weather = gentled(self.weather)
         elif self.plan.retractions.retracts:
             self.weather = slowed(self.weather, Random(f"{seed} slow retractions"))
+        if self.plan.heat.heats and not self.plan.gentle:
+            self.weather = heated(self.weather, Random(f"{seed} heated"))
         self.oversleep_ms = oversleep_ms(Random(f"{seed} sleep"))
         window_ms, rule = self.base.window_seconds * 1000, self.plan.identities
         self.day_seconds = max(rule.day_seconds, self.weather.clock_ms // 1000 + 1)
@@ -88,7 +94,7 @@ class System:
         self.liveness = Liveness(self)
         self.catalog = SimCatalog(self)
         ruled = {"exporter": self.plan.exporter, "write_rate": self.plan.write_rate, **rule.first()}
-        ruled |= self.plan.retractions.first()
+        ruled |= {**self.plan.retractions.first(), **self.plan.heat.first()}
         self.settings = replace(self.base, **ruled)
         self.echoes, self.retractors = Echoes(self), Retractors(self)
         self.retract_commands = RetractCommands(self)
@@ -113,6 +119,8 @@ class System:
 
     def wired_store(self, port: Any) -> Store:
         """The store as a function has it, over a port that may ail."""
+        if self.plan.heat.heats:
+            return cast("Store", RaisedWire(self.world, port, self.store))
         return cast("Store", StoreWire(self.world, port))
 
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
@@ -127,6 +135,8 @@ class System:
         """Deploy: whatever starts from now on has these settings."""
         self.settings = settings
         self.oracle.deployed.append(settings)
+        if self.plan.heat.has_before:
+            self.oracle.deployed.append(settings_of_before(settings))
         self.queue.take_settings(settings)
 
     def run(self) -> None:
@@ -159,6 +169,8 @@ class System:
             world.spawn("retractors", self.retractors.live, life)
             for _ in range(OPERATORS):
                 world.spawn("retract", self.retract_commands.live, life)
+        if plan.heat.heats:
+            heat_up(self, life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")

@@ -7,6 +7,7 @@ from random import Random
 
 from tallyroll.model.formats.payloads import PayloadLayout
 from tallyroll.settings import NATIVE, SCAN, Settings
+from tests.simulation.heat_rules import HeatPlan, heat_plan
 from tests.simulation.identity_rules import IdentityPlan, identity_plan
 from tests.simulation.retraction_rules import RetractionPlan, retraction_plan
 from tests.simulation.weather import CALM, Weather
@@ -51,7 +52,8 @@ class Plan:
     the last of them) of which events are sent; the operator opens some. In a `gentle` seed nothing
     else goes wrong, so that no message may be rejected for a window that closed too early.
     `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
-    `identities` is the rule by which ids count once, `retractions` who may take events back.
+    `identities` is the rule by which ids count once, `retractions` who may take events back, `heat`
+    what is where keys have many shards.
     """
 
     with_fuse: bool
@@ -70,6 +72,7 @@ class Plan:
     write_rate: int = 0
     identities: IdentityPlan = field(default_factory=IdentityPlan)
     retractions: RetractionPlan = field(default_factory=RetractionPlan)
+    heat: HeatPlan = field(default_factory=HeatPlan)
 
 
 def plan_of(seed: int) -> Plan:
@@ -82,6 +85,7 @@ def plan_of(seed: int) -> Plan:
         retractions=retraction_plan(Random(f"{seed} tombstones"), deploys=plan.deploys),
         redrives=redrives(Random(f"{seed} redrive")),
         write_rate=write_rate(Random(f"{seed} rate")),
+        heat=heat_plan(Random(f"{seed} raised"), FAULTS_MS, with_fuse=plan.with_fuse),
     )
 
 

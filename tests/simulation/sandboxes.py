@@ -12,6 +12,7 @@ from tallyroll.model import dead_letters
 from tallyroll.model.messages import Message
 from tallyroll.pipeline import Pipeline
 from tallyroll.settings import Settings
+from tests.simulation.before import NOW, RELEASES, is_spell, of_other, release_of
 from tests.simulation.bucket_wires import BucketWire
 from tests.simulation.compared import steps_of
 from tests.simulation.gauges import gauge_invocation
@@ -40,7 +41,7 @@ class Sandbox:
     use_case: Any
     settings: Settings
     clock_ms: int
-    busy: bool = False
+    release: int = NOW
 
 
 @dataclass(slots=True, eq=False)
@@ -129,6 +130,8 @@ class Platform:
         few invocations run at once, all would go to it.
         """
         boxes = self._idle[name]
+        if not is_spell(self._system):
+            boxes[:] = [box for box in boxes if box.release == NOW]
         sandbox = boxes.pop(0) if boxes else self._built(name)
         passed = self._system.lasting_faults.is_alone(name, sandbox.number)
         if not passed or self._world.random.random() < 0.5:
@@ -154,11 +157,14 @@ class Platform:
         }
         watched = ("store", "catalog", "queue", "totals")
         asked = {each: steps.outside(ports[each]) for each in watched}
+        if release := release_of(system):
+            world.note(f"a {name} of {RELEASES[release]}")
+            settings = of_other(release, name, settings, ports, asked)
         made = Pipeline(settings, effects, ports={**ports, **asked})
         use_case = getattr(made, USE_CASES.get(name, name))
         steps.begin(use_case)
         self._built_ever += 1
-        return Sandbox(self._built_ever, use_case, settings, clock_ms)
+        return Sandbox(self._built_ever, use_case, settings, clock_ms, release)
 
 
 def sqs_record(message: Message) -> dict[str, Any]:

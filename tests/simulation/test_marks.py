@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tallyroll import limits
-from tests.simulation import marking, marking_retractions, marking_windows, run
+from tests.simulation import marking, marking_heat, marking_retractions, marking_windows, run
 from tests.simulation.handlers import handlers_of
 from tests.simulation.lanes import run_seeds
 from tests.simulation.marks import MARKS, Marks, never_met, table
 from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.resuming import revision
 
-SEERS = (marking, marking_retractions, marking_windows)
+SEERS = (marking, marking_heat, marking_retractions, marking_windows)
 SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in SEERS)
 # Names that are put together where they are seen.
 # These do not run in a function.

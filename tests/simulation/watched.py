@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tallyroll.adapters.dynamodb.items import TALLY, Item, Key
 from tallyroll.adapters.memory import (
     MemoryCatalog,
     MemoryDeadLetters,
@@ -19,8 +20,9 @@ from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.periods import PeriodState, period_of, periods_at
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.retractions import Authorization, Tombstone
+from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import Calendar, LivePointer, Status, Window, Wish, Wishes
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.rate import Turn
@@ -54,6 +56,10 @@ class SimStore(MemoryStore):
         self._identity_lens = PastLens(system.world, ("identity_items",), ("identities",))
         self._lens = StoreLens(system.world, shown_in_part_ms(system.weather.clock_ms))
         self.shut_at: dict[str, int] = {}
+        self.known: Mapping[str, int] = {}
+        """How many stripes the process knows of whose commit is carried out now, by the key."""
+        self.hints = True
+        """Whether it adds hints to tallies."""
 
     def seen(self, verb: str) -> MemoryStore:
         """The store as a read by this verb may see it now."""
@@ -157,6 +163,28 @@ class SimStore(MemoryStore):
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         self._lens.reveal(spec.table, keys)
         return super().tallies(spec, keys)
+
+    def read_stripes(self, table: str, places: Sequence[Key]) -> list[Item]:
+        """The existing ones of these stripes."""
+        self._lens.reveal(table, [each["sk"]["S"].removeprefix(TALLY) for each in places])
+        items = self.items(table)
+        names = [(each["pk"]["S"], each["sk"]["S"]) for each in places]
+        return [items[name] for name in names if name in items]
+
+    def raise_stripes(self, table: str, place: Key, wide: int) -> None:
+        """Say in a key's first stripe that there are so many, unless it is away or says more."""
+        items, name = self.items(table), (place["pk"]["S"], place["sk"]["S"])
+        if name in items and int(items[name].get("w", {"N": "0"})["N"]) < wide:
+            items[name] = {**items[name], "w": {"N": str(wide)}}
+
+    def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
+        if not self.known:
+            return super()._stripes(spec, increments)
+        chance = self._effects.chance
+        return {each.key: random_suffix(self.known[each.key], chance) for each in increments}
+
+    def _blocks(self, spec: Spec, records: Sequence[Record]) -> Mapping[str, Collection[int]]:
+        return super()._blocks(spec, records) if self.hints else {}
 
     def drop_table(self, table: str) -> None:
         facts = self.describe_table(table)
@@ -262,8 +290,28 @@ class SimCatalog(MemoryCatalog):
         super().authorize(authorization)
         self._system.oracle.retractions.on_authorized(authorization)
 
+    @property
+    def standing(self) -> Wishes:
+        """The wishes that stand now."""
+        return self._wishes
+
+    @property
+    def frozen(self) -> Sequence[Spec]:
+        """All specs."""
+        return list(self._specs.values())
+
+    def put_wishes(self, read: Wishes, wanted: Mapping[str, Wish]) -> Wishes:
+        before = self._wishes
+        after = super().put_wishes(read, wanted)
+        self._system.oracle.wishes.on_put(before, after)
+        return after
+
     def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
+        is_new = spec.window not in self._specs
         stands = super().put_spec(spec, wishes)
+        if is_new:
+            book = self._system.oracle.wishes
+            book.on_frozen(stands, self._wishes, by_before=wishes is None)
         self._system.world.note(f"{spec.window[9:15]} has shards {stands.shards} {stands.hot}")
         self._system.oracle.on_spec(stands)
         return stands

@@ -46,6 +46,7 @@ class Weather:
     commit is carried out long after it was given up; `tardy`: another write is; `parted`: queries
     see a transaction in part until it is answered; `stale_ms`: how old an eventual read is at most.
     `hasty`: the queue's ages tell of nothing old, though there is, so that windows close at once.
+    `crowded`: of conflicts, and hot partitions, those that are of a tally's stripe.
     """
 
     latency_ms: int = 5
@@ -68,6 +69,7 @@ class Weather:
     tardy: float = 0.0
     stale_ms: int = 0
     hasty: float = 0.0
+    crowded: float = 0.0
 
     def __post_init__(self) -> None:
         for name in RISKS:

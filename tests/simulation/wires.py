@@ -190,8 +190,11 @@ class StoreWire(Wire):
             return Outcome(Verdict.INVALID, detail="simulated")
         answer = Element(Answer.CONTENDED if kind < 0.6 else Answer.THROTTLED)
         elements = [FINE] * (len(puts) + stripes)
-        elements[int(self._world.random.random() * len(elements))] = answer
-        cut = len(puts)
+        at, cut = int(self._world.random.random() * len(elements)), len(puts)
+        crowded = self._world.weather.crowded
+        if crowded and stripes and self._world.current.aside.random() < crowded:
+            at = cut + at % stripes
+        elements[at] = answer
         return Outcome(Verdict.CANCELLED, tuple(elements[:cut]), tuple(elements[cut:]))
 
     def open_gates(self, spec: Spec) -> None:

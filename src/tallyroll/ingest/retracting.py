@@ -186,6 +186,9 @@ class Retracting:
             return self._read(group, state)
         except StoreError as error:
             return handed_back(str(error))
+        except Exception as error:  # noqa: BLE001 (a window's that a later release froze, alone)
+            _log.exception("retractions: unexpected")
+            return handed_back(f"the writer failed on it: {type(error).__name__}")
 
     def _read(self, group: Sequence[Located], state: Window | None) -> _WindowRead:
         """Read the records of a window's events, and before them, in a request of their own, the

@@ -13,7 +13,7 @@ from tallyroll.adapters.rows.row_store import RowStore
 from tallyroll.errors import StateConflict, Throttled
 from tallyroll.model.states import Status
 from tallyroll.ports.store import Verdict
-from tests.simulation.marks import MARKS, RETRACTION_MARKS
+from tests.simulation.marks import HEAT_MARKS, MARKS, RETRACTION_MARKS
 from tests.simulation.model_calls import MAPPED, mark_of
 from tests.simulation.rows.oracle import RowOracle
 from tests.simulation.rows.watched import SimRows, window_of
@@ -44,6 +44,7 @@ _OTHERS = (
     *("native-awaited", "native-asked-twice", "native-failed", "native-given-up"),
     *(mark_of(call) for call in MAPPED),  # the model has transactions
     *RETRACTION_MARKS,
+    *HEAT_MARKS,
 )
 ALL_MARKS: Mapping[str, str] = {
     **{name: told for name, told in MARKS.items() if name not in _OTHERS},

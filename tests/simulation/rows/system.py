@@ -18,6 +18,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.store import Store
 from tallyroll.settings import SCAN
 from tests.simulation import pipeline
+from tests.simulation.heat_rules import HeatPlan
 from tests.simulation.identity_rules import IdentityPlan
 from tests.simulation.marks import Marks
 from tests.simulation.operators import Operator
@@ -96,7 +97,7 @@ class RowSystem(System):
 
 def _planned(seed: int) -> Plan:
     plan = replace(plan_of(seed), exporter=SCAN, identities=IdentityPlan())
-    return replace(plan, retractions=RetractionPlan())
+    return replace(plan, retractions=RetractionPlan(), heat=HeatPlan())
 
 
 def simulate_rows(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:

@@ -208,3 +208,12 @@ def test_a_failing_store_hands_it_back(pipeline: Pipeline) -> None:
         assert (len(report.failures), report.rejected) == (1, {})
         setattr(port, name, working)
     assert pipeline.tally("k")[0] == 1
+
+
+def test_of_a_window_that_a_later_release_froze_it_is_handed_back_alone(pipeline: Pipeline) -> None:
+    """Its place follows from a rule that this release does not know."""
+    spec = pipeline.spec()
+    pipeline.catalog._specs[WINDOW] = replace(spec, suffix=f"{spec.suffix}+z9")
+    report = pipeline.write(retraction(), "nonsense")
+    assert len(report.failures) == 1
+    assert report.rejected == {Reason.NOT_JSON: 1}

@@ -43,6 +43,7 @@ from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 
@@ -96,7 +97,7 @@ class MemoryStore(MemoryTables):
             elements = tuple(answers)
             return Outcome(Verdict.CANCELLED, elements, (FINE,) * len(increments))
         costs, stripes = costs_by_key(records), self._stripes(spec, increments)
-        blocks = blocks_of(spec, records)
+        blocks = self._blocks(spec, records)
         added = [
             _added(spec, items, each, costs[each.key], stripes[each.key], blocks.get(each.key))
             for each in increments
@@ -176,6 +177,12 @@ class MemoryStore(MemoryTables):
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         found = {name: self.record(spec, *name) for name in names}
         return {name: record for name, record in found.items() if record}
+
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        found = {spec.window: self.lookup(spec, names) for spec in specs}
+        return {window: some for window, some in found.items() if some}
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         items = self.items(spec.table)
@@ -266,6 +273,10 @@ class MemoryStore(MemoryTables):
             items = self.items(table)
             page = names[first : first + PAGE_ITEMS]
             yield [stored_item(items[name]) for name in page if name in items]
+
+    def _blocks(self, spec: Spec, records: Sequence[Record]) -> Mapping[str, Collection[int]]:
+        """The blocks that a commit's tallies name, by their key."""
+        return blocks_of(spec, records)
 
     def _stripes(self, spec: Spec, increments: Sequence[Increment]) -> dict[str, int]:
         """A random stripe for each key."""
