@@ -31,6 +31,7 @@ _LEFT_OUT = (
     "planning/",
     "operations/",
     "adapters/memory/",
+    "archive/parquet/",
 )  # no function imports them
 _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.

@@ -5,10 +5,12 @@ The CDK constructs are made from them, and so are the parameters of CreateTable 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tallyroll.errors import UsageError
 from tallyroll.limits import QUEUE_MESSAGE_BYTES_MAX, RECEIVES_FUSE
 from tallyroll.model.ids import EXPIRES
 from tallyroll.model.windows import WindowId
@@ -34,6 +36,8 @@ LOG_ROLE_WRITER = "log-role"
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
 _DAY_SECONDS = 86_400
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")  # DynamoDB Developer Guide, "Naming rules"
+_WINDOW_TABLE = re.compile(r".+-[0-9]{8}T[0-9]{6}Z")
 # Longer than the event queue's: a message that SQS moves keeps its original send time.
 DEAD_LETTERS_RETENTION_SECONDS = 14 * _DAY_SECONDS
 
@@ -159,3 +163,22 @@ def declare(settings: Settings) -> Resources:
         else None,
         keyspace=settings.window_keyspace,
     )
+
+
+def check_table(name: str, taken: Iterable[str]) -> None:
+    """Raise UsageError unless a restored table may have this name.
+
+    It must not be a window table's name, since functions have permissions for those, nor one of
+    `taken`.
+    """
+    if not _TABLE.fullmatch(name):
+        raise UsageError(
+            f"table {name!r}: 3 to 255 letters, digits, underscores, hyphens and full stops"
+        )
+    if _WINDOW_TABLE.fullmatch(name):
+        raise UsageError(
+            f"table {name!r}: that is the name of a window's table, which writers may write to and"
+            f" the dropper may drop; restore into another one, such as {name + '-inspected'!r}"
+        )
+    if name in taken:
+        raise UsageError(f"table {name!r} belongs to the pipeline: restore into another one")

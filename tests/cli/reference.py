@@ -46,6 +46,8 @@ COMMANDS = (
     "archive read",
     "archive restore",
     "archive explain",
+    "archive compact",
+    "archive sql",
     "doctor",
     "preflight",
     "conform",

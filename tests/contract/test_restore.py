@@ -15,7 +15,6 @@ from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.dynamodb.items import CODEC, Item, gate_item, jsonable, stored_item
 from tallyroll.adapters.dynamodb.tools.restore import DynamoRestore
 from tallyroll.adapters.system import SystemEffects
-from tallyroll.archive.restore import check_table
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Refused, Throttled, Unknown, UsageError
 from tallyroll.model.items import StoredItem
@@ -23,6 +22,7 @@ from tallyroll.model.records import increments_of
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.backoff import RESTORED_BATCH
 from tallyroll.ports.store import Verdict
+from tallyroll.resources import check_table
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 from tests.contract.faults import Faults, error_reply

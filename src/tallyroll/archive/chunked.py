@@ -18,7 +18,7 @@ from tallyroll.model.records import Record
 from tallyroll.model.stored import whole
 
 _TABLES = """
-create table chunks (key text, id text, number integer, data blob);
+create table chunks (key text, id text, number integer, shard integer, data blob);
 create index named on chunks (key, id);
 create table records (item blob);
 """
@@ -35,25 +35,31 @@ class Waiting:
         """Keep a chunk, or a record with its data in chunks."""
         if isinstance(found.holds, Chunk):
             chunk = found.holds
-            row = (chunk.key, chunk.id, chunk.number, chunk.data)
-            self._file.execute("insert into chunks values (?, ?, ?, ?)", row)
+            row = (chunk.key, chunk.id, chunk.number, chunk.shard, chunk.data)
+            self._file.execute("insert into chunks values (?, ?, ?, ?, ?)", row)
         else:
             self._file.execute("insert into records values (?)", (pickle.dumps(found),))
 
     def joined(self, fault: Callable[[str], None]) -> Iterator[tuple[ArchivedItem, Record]]:
         """Each record that was kept, with its data; calls `fault` for one that is not whole."""
-        for (item,) in self._file.execute("select item from records"):
-            found: ArchivedItem = pickle.loads(item)  # noqa: S301 (its own file)
-            assert isinstance(found.holds, Record)
+        for found, record in self.records():
             try:
-                yield found, whole(found.holds, self._chunks)
+                yield found, whole(record, self.chunks)
             except Refused as error:
                 fault(f"{found.file} line {found.line}: {error}")
 
-    def _chunks(self, key: str, record_id: str, _count: int) -> Iterator[Chunk]:
-        named = "select number, data from chunks where key = ? and id = ?"
-        for number, data in self._file.execute(named, (key, record_id)):
-            yield Chunk(key, record_id, number, 0, data)
+    def records(self) -> Iterator[tuple[ArchivedItem, Record]]:
+        """Each record that was kept, with its data in chunks."""
+        for (item,) in self._file.execute("select item from records"):
+            found: ArchivedItem = pickle.loads(item)  # noqa: S301 (its own file)
+            assert isinstance(found.holds, Record)
+            yield found, found.holds
+
+    def chunks(self, key: str, record_id: str, _count: int) -> Iterator[Chunk]:
+        """The chunks of a record that were kept."""
+        named = "select number, shard, data from chunks where key = ? and id = ?"
+        for number, shard, data in self._file.execute(named, (key, record_id)):
+            yield Chunk(key, record_id, number, shard, data)
 
     def __enter__(self) -> Self:
         return self

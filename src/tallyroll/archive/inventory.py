@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -13,9 +13,12 @@ from os.path import commonprefix
 from tallyroll.archive.layout import (
     ArchiveId,
     find_summary,
+    is_parquet,
+    parquet_manifest_key,
     parse_prefix,
     prefix_of,
     proof_key,
+    read_parquet_manifest,
     read_summary,
 )
 from tallyroll.errors import Missing, ProofMismatch, UsageError
@@ -69,8 +72,15 @@ class Archive:
         return self.proof is not None
 
     @property
+    def parquet(self) -> bool:
+        """Whether its layout is Parquet, and not DynamoDB's."""
+        return is_parquet(self.prefix)
+
+    @property
     def data_prefix(self) -> str | None:
-        """The prefix that holds the data files and nothing else."""
+        """The prefix that holds the data files in DynamoDB's layout and nothing else."""
+        if self.parquet:
+            return None
         return self.summary_key and self.summary_key.rpartition("/")[0] + "/data/"
 
 
@@ -98,14 +108,15 @@ def find(
         place = parse_prefix(name)
         if place and _within(place.window, since, until):
             sizes = dict(objects)
-            found.append(Archive(name, place, sum(sizes.values()), find_summary(name, sizes)))
+            found.append(Archive(name, place, sum(sizes.values()), _summary_in(name, sizes)))
     found.sort(key=lambda archive: (archive.place.window, archive.place.attempt))
     jobs = [partial(detailed, bucket, archive) for archive in found]
     return effects.together(jobs, READS_AT_ONCE)
 
 
 def named(bucket: ListedBucket, effects: Effects, pipeline: str, name: str) -> Archive:
-    """The archive under a prefix, or the best one of a window id.
+    """The archive under a prefix, or the best one of a window id: one in DynamoDB's layout, unless
+    only one as Parquet is proven.
 
     Raises Missing if there is none, UsageError if `name` is neither.
     """
@@ -123,15 +134,16 @@ def named(bucket: ListedBucket, effects: Effects, pipeline: str, name: str) -> A
         found = find(bucket, effects, prefix)
     if not found:
         raise Missing(f"there is no archive under {prefix!r} in {bucket.name!r}", "NoArchive")
-    return best(found)[0]
+    return min(best(found), key=lambda each: not each.proven)
 
 
 def detailed(bucket: Bucket, archive: Archive) -> Archive:
     """The archive with the contents of its summary and proof."""
     if not archive.complete:
         return archive
+    read = read_parquet_manifest if archive.parquet else read_summary
     try:
-        summary = read_summary(bucket, archive.prefix)
+        summary = read(bucket, archive.prefix)
         proof = read_proof(bucket, archive.prefix)
     except ProofMismatch as mismatch:
         return replace(archive, problem=str(mismatch))
@@ -159,13 +171,20 @@ def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
 
 
 def best(archives: Sequence[Archive]) -> list[Archive]:
-    """The best archive of each window: the last proven one, else the last complete one, else the
-    last attempt.
+    """The best archive of each window and layout, DynamoDB's before Parquet: the last proven one,
+    else the last complete one, else the last attempt.
     """
-    chosen: dict[tuple[str, WindowId], Archive] = {}
+    chosen: dict[tuple[str, WindowId, bool], Archive] = {}
     for archive in sorted(archives, key=attrgetter("proven", "complete", "place.attempt")):
-        chosen[archive.place.pipeline, archive.place.window] = archive
+        chosen[archive.place.pipeline, archive.place.window, archive.parquet] = archive
     return [chosen[name] for name in sorted(chosen)]
+
+
+def _summary_in(prefix: str, keys: Mapping[str, int]) -> str | None:
+    """The key of what is written last of an archive that is complete, if it is there."""
+    if is_parquet(prefix):
+        return parquet_manifest_key(prefix) if parquet_manifest_key(prefix) in keys else None
+    return find_summary(prefix, keys)
 
 
 def _date(ms: int) -> str:

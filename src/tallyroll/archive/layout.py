@@ -8,7 +8,17 @@
     {prefix}/proof.json        the proof's result; ours
 
 Source: DynamoDB Developer Guide, "DynamoDB table export output format". Every attempt has a prefix
-of its own.
+of its own. What is made of it as Parquet is beside it:
+
+    {prefix}.parquet.{digest}/
+        events/0000.parquet    a row an event
+        rest/0000.parquet      what a restore needs besides
+        corrections/*.jsonl    a copy of those beside the other archive
+        manifest.json          names, sizes and SHA-256 of both kinds of files; written after them
+        proof.json             the proof's result; only after all was read back and was equal
+
+The digest is that of all files, so equal files have the same prefix, and no run overwrites what
+another one made otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +29,8 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.formats.gzip_members import unzipped
@@ -35,6 +46,9 @@ _PREFIX = re.compile(
     r"archive/(?P<pipeline>[^/]+)/date=[0-9-]{10}/hour=[0-9]{2}/(?P<window>[^/]+)/(?P<attempt>[^/]+)"
 )
 _SUMMARY_NAME = "/manifest-summary.json"
+PARQUET_VERSION = 1
+_PARQUET = ".parquet."
+_DIGEST_LETTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,16 @@ class ArchivedItem:
     def in_chunks(self) -> bool:
         """Whether it holds a record with its data in chunks."""
         return isinstance(self.holds, Record) and self.holds.in_chunks
+
+
+class ItemSource(Protocol):
+    """The items of an archive in another layout. Both call `fault` with each finding."""
+
+    def files(self, fault: Callable[[str], None]) -> list[DataFile]:
+        """What has items; nothing if there is no manifest."""
+
+    def read(self, file: DataFile, fault: Callable[[str], None]) -> Iterator[ArchivedItem]:
+        """Stream the items of one of them."""
 
 
 def prefix_of(pipeline: str, window: WindowId, attempt: str) -> str:
@@ -281,3 +305,75 @@ def _summed(chunks: Iterable[bytes], md5: hashlib._Hash) -> Iterator[bytes]:
     for chunk in chunks:
         md5.update(chunk)
         yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """A file: its name below the prefix, its size in bytes, its SHA-256 in hex."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetManifest:
+    """What an archive as Parquet holds. `source` is the prefix of the one that it was made of,
+    `items_digest` the sum of the digests of its items, in hex; `exported_at` is ISO 8601.
+    """
+
+    window: str
+    table: str
+    source: str
+    items: int
+    items_digest: str
+    exported_at: str
+    events: tuple[ParquetFile, ...]
+    rest: tuple[ParquetFile, ...]
+    version: int = PARQUET_VERSION
+
+    @property
+    def files(self) -> tuple[ParquetFile, ...]:
+        """All its files."""
+        return self.events + self.rest
+
+    def encode(self) -> bytes:
+        """The manifest as it is stored."""
+        return json.dumps(asdict(self), indent=1).encode()
+
+
+def parquet_prefix(source: str, files: Sequence[ParquetFile]) -> str:
+    """The prefix of these files that were made of the archive under the prefix `source`."""
+    facts = json.dumps([asdict(file) for file in files])
+    return source + _PARQUET + hashlib.sha256(facts.encode()).hexdigest()[:_DIGEST_LETTERS]
+
+
+def is_parquet(prefix: str) -> bool:
+    """Whether a prefix is that of an archive as Parquet."""
+    return _PARQUET in prefix.rpartition("/")[2]
+
+
+def source_of(prefix: str) -> str:
+    """The prefix of the archive that the one under this prefix was made of."""
+    return prefix.rpartition(_PARQUET)[0]
+
+
+def parquet_manifest_key(prefix: str) -> str:
+    """The key of the manifest, which exists once all files are there."""
+    return f"{prefix}/manifest.json"
+
+
+def read_parquet_manifest(bucket: Bucket, prefix: str) -> ParquetManifest:
+    """The manifest of an archive as Parquet. Raises ProofMismatch if it is missing or malformed."""
+    key = parquet_manifest_key(prefix)
+    try:
+        said = json.loads(bucket.get(key))
+        if said["version"] != PARQUET_VERSION:
+            raise ProofMismatch([f"{key}: version {said['version']} is unknown to this release"])
+        for kind in ("events", "rest"):
+            said[kind] = tuple(ParquetFile(**each) for each in said[kind])
+        return ParquetManifest(**said)
+    except Missing as error:
+        raise ProofMismatch([f"manifest missing: {error}: it was not finished"]) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProofMismatch([f"manifest malformed: {key}: {error!r}"]) from None

@@ -14,6 +14,7 @@ from tallyroll.archive.corrections import revised
 from tallyroll.archive.layout import (
     ArchivedItem,
     DataFile,
+    ItemSource,
     parse_prefix,
     read_files,
     read_items,
@@ -32,8 +33,6 @@ from tallyroll.ports.totals import Totals
 
 KEYS_PER_READ = 100
 FINDINGS_KEPT = 100
-
-
 Sums = dict[str, tuple[int, int]]
 """Two sums per key."""
 
@@ -148,8 +147,10 @@ class Findings:
 class ArchivePass:
     """One pass over an archive: yields its items, counts them, and collects findings.
 
-    Proof and verification share it.
+    Proof and verification share it. `source` reads an archive in another layout.
     """
+
+    source: ItemSource | None = None
 
     def __init__(self, bucket: Bucket, prefix: str, codec: ItemCodec) -> None:
         self._bucket = bucket
@@ -172,6 +173,10 @@ class ArchivePass:
 
         Also compares the two manifests with each other.
         """
+        if self.source:
+            if found := self.source.files(self.findings.add):
+                self.expected = sum(file.items for file in found)
+            return found
         try:
             summary = read_summary(self._bucket, self._prefix)
             files = read_files(self._bucket, summary)
@@ -184,11 +189,9 @@ class ArchivePass:
         if place := parse_prefix(self._prefix):
             table = table_name(place.pipeline, place.window)
             if summary.table != table:
-                self.findings.add(
-                    f"{summary.key}: an export of the table {summary.table!r}, not of {table!r}"
-                )
-        lines = sum(file.items for file in files)
-        if lines != summary.items:
+                text = f"{summary.key}: an export of the table {summary.table!r}, not of {table!r}"
+                self.findings.add(text)
+        if (lines := sum(file.items for file in files)) != summary.items:
             self.findings.add(f"{lines} items in the files, the summary says {summary.items}")
         return files
 
@@ -200,6 +203,8 @@ class ArchivePass:
 
     def read(self, file: DataFile) -> Iterator[ArchivedItem]:
         """The same, counting nothing, so that memory does not grow with the keys."""
+        if self.source:
+            return self.source.read(file, self.findings.add)
         return read_items(self._bucket, file, self._codec, self.findings.add)
 
     def uncounted(self) -> Iterator[ArchivedItem]:

@@ -9,7 +9,7 @@ from typing import Self
 
 from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, repeats_named
 from tallyroll.archive.inventory import Archive
-from tallyroll.archive.layout import ArchivedItem, DataFile
+from tallyroll.archive.layout import ArchivedItem, DataFile, ItemSource
 from tallyroll.archive.recount import FINDINGS_KEPT, ArchivePass, keys_differing_from_totals
 from tallyroll.archive.retractions import (
     RetractedEvents,
@@ -29,9 +29,15 @@ class ArchiveReading(ArchivePass):
     """One pass over an archive that also compares its counts and finds repeated items."""
 
     def __init__(
-        self, bucket: Bucket, archive: Archive, codec: ItemCodec, totals: Totals | None = None
+        self,
+        bucket: Bucket,
+        archive: Archive,
+        codec: ItemCodec,
+        totals: Totals | None = None,
+        source: ItemSource | None = None,
     ) -> None:
         super().__init__(bucket, archive.prefix, codec)
+        self.source = source
         self.archive = archive
         self.retractions = Retractions(archive.place.window)
         self._totals = totals
@@ -108,7 +114,9 @@ class ArchiveReading(ArchivePass):
 
     def _again(self) -> Iterator[ArchivedItem]:
         """Another pass over the archive, which counts nothing."""
-        return ArchivePass(self._bucket, self._prefix, self._codec).uncounted()
+        again = ArchivePass(self._bucket, self._prefix, self._codec)
+        again.source = self.source
+        return again.uncounted()
 
     def _retracted(self, totals: Totals | None) -> Iterator[str]:
         found = self.retractions

@@ -145,6 +145,10 @@ class ItemCodec(Protocol):
         """What an item holds. Raises ValueError for an item of another form."""
         ...
 
+    def item_of(self, content: Record | Chunk) -> StoredItem:
+        """The item that holds a record or a chunk."""
+        ...
+
 
 class Store(Protocol):
     """Window tables. Only `commit` writes events, and only `retract` takes them back. All reads of

@@ -290,6 +290,11 @@ class DynamoItemCodec:
     def parse(self, item: StoredItem) -> Content:
         return parse_item(item.attributes)
 
+    def item_of(self, content: Record | Chunk) -> StoredItem:
+        return stored_item(
+            record_item(content) if isinstance(content, Record) else chunk_item(content)
+        )
+
 
 CODEC = DynamoItemCodec()
 

@@ -16,7 +16,9 @@ from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.archive.retractions import RetractedEvents
 from tallyroll.archive.verification import ArchiveReading
+from tallyroll.cli.archive.compacting import compact
 from tallyroll.cli.archive.explaining import explain
+from tallyroll.cli.archive.querying import sql
 from tallyroll.cli.archive.restoring import restore
 from tallyroll.cli.archive.sources import (
     DIFFERENCES_TOLD,
@@ -37,7 +39,7 @@ from tallyroll.reads.http import required_key
 
 _LISTED = (
     *("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven"),
-    *("attempt", "problem"),
+    *("attempt", "format", "problem"),
 )
 _VERIFIED = (
     *("window", "proven", "verified", "items", "keys", "events", "sum"),
@@ -237,13 +239,15 @@ def read(
 
 app.command(restore)
 app.command(explain)
+app.command(compact)
+app.command(sql)
 
 
 def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]) -> int:
     """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
     if access.directory is not None:
         raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
-    proven = [archive for archive in archives if archive.proven]
+    proven = [archive for archive in archives if archive.proven and not archive.parquet]
     if not proven:
         access.screen.tell("no proven archives: nothing to add")
         return 0
@@ -300,6 +304,7 @@ def _archive_json(archive: Archive, bucket: str) -> dict[str, Any]:
         keys=proof and proof.keys,
         events=proof and proof.events,
         sum=proof and format_amount(proof.amount),
+        format="parquet" if archive.parquet else None,
         problem=archive.problem,
     )
 

@@ -7,12 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tallyroll.archive.inventory import Archive
-from tallyroll.archive.restore import check_table
 from tallyroll.cli.archive.sources import OWN_BUCKET, WHICH, ArchiveAccess, ArchiveSource
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.screen import Screen
 from tallyroll.errors import UsageError
-from tallyroll.resources import declare, identities_table
+from tallyroll.resources import check_table, declare, identities_table
 
 
 def restore(

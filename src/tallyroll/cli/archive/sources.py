@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from tallyroll.archive.inventory import Archive, find, named, pipeline_prefix
 from tallyroll.archive.layout import ArchivedItem, progress_dir
+from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.arguments import Run, exclusive
 from tallyroll.cli.screen import number_of
@@ -101,6 +102,11 @@ class ArchiveAccess:
             name = self.run.window(self.made, name)
         return named(self.bucket, self.made.effects, self.settings.name, name)
 
+    def beside(self, name: str) -> list[Archive]:
+        """The archive of a window or under a prefix, and those as Parquet beside it."""
+        archive = self.named(name)
+        return find(self.bucket, self.made.effects, archive.prefix)
+
     def files_of(self, archive: Archive) -> Iterator[tuple[str, int]]:
         """The files of an archive that are its content or its proof, with their sizes."""
         for key, size in self.bucket.sizes(f"{archive.prefix}/"):
@@ -110,7 +116,9 @@ class ArchiveAccess:
     def reading(self, archive: Archive, *, against_totals: bool) -> ArchiveReading:
         """A pass over an archive."""
         totals = self.made.totals if against_totals else None
-        return ArchiveReading(self.bucket, archive, self.made.codec, totals)
+        codec = self.made.codec
+        source = ParquetItems(self.bucket, archive.prefix, codec) if archive.parquet else None
+        return ArchiveReading(self.bucket, archive, codec, totals, source)
 
     def watched(
         self, reading: ArchiveReading, archive: Archive, doing: str

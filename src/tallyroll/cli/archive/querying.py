@@ -1,0 +1,98 @@
+"""`tallyroll archive sql`: a query over archives of either layout."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from tallyroll.archive.parquet.queries import ArchiveQueries, chosen
+from tallyroll.cli.archive.sources import OWN_BUCKET, ArchiveAccess, ArchiveSource
+from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run
+from tallyroll.cli.screen import number_of
+from tallyroll.errors import ProofMismatch, UsageError
+
+
+def sql(
+    query: str,
+    /,
+    *,
+    since: Annotated[int | None, STARTS_SINCE] = None,
+    until: Annotated[int | None, STARTS_UNTIL] = None,
+    as_csv: Annotated[bool, Parameter("--csv")] = False,
+    source: ArchiveSource = OWN_BUCKET,
+    run: Run,
+) -> int:
+    """Query archives by SQL.
+
+    The table `events` has a row an event of the proven archives: key, id, ts (ms),
+    window, value, payload (JSON text), n, packet, shard, digest, retracted,
+    payload_ref. It is without retracted events, which `stored_events` has, too.
+    Windows without a proven archive are left out, so all live ones.
+
+    Archives are fetched; those as Parquet are read as they are, others converted.
+    Corrections are those of the copy beside the archive. Needs tallyroll[load].
+
+    For example:
+      tallyroll archive sql "SELECT key, sum(value) FROM events GROUP BY key"
+      tallyroll archive sql "FROM events WHERE key = 'a'" --since 2026-11-20 --csv
+
+    :param query: SQL, as DuckDB takes it
+    :param as_csv: print CSV, with the names of the columns
+    """
+    access, screen = ArchiveAccess(run, source), run.screen
+    if as_csv and screen.json:
+        raise UsageError("give --csv or --json, not both")
+    found = chosen(access.found(since, until))
+    if not found:
+        access.tell_none()
+        return 3
+    with tempfile.TemporaryDirectory(prefix="tallyroll-") as folder:
+        tables = ArchiveQueries(Path(folder), access.bucket, access.made.codec, access.watched)
+        for archive in found:
+            try:
+                tables.add(archive)
+            except ProofMismatch as mismatch:
+                screen.tell(f"{archive.prefix}: {mismatch}")
+                return 1
+        columns, rows = tables.rows(query)
+        if as_csv:
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(map(_plain, rows))
+        elif screen.json:
+            for row in rows:
+                screen.emit(dict(zip(columns, _plain(row), strict=True)))
+        else:
+            screen.table(columns, map(_plain, rows))
+    first, last = found[0].place.window, found[-1].place.window
+    windows = number_of(len(found), "window")
+    screen.tell(f"of {windows}, {first} to {last}; those without a proven archive are left out")
+    return 0
+
+
+def _plain(row: Iterable[Any]) -> list[Any]:
+    """Values as JSON has them: decimals and times as text, bytes in hexadecimal."""
+    return [_value(value) for value in row]
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Decimal():
+            return format(value, "f")
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return _plain(value)
+        case dict():
+            return {str(name): _value(of) for name, of in value.items()}
+        case _:
+            return str(value)

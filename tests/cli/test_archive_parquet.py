@@ -1,0 +1,134 @@
+"""Archives as Parquet by the command: made, verified, read, restored and queried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tallyroll.adapters.directory import DirectoryBucket
+from tallyroll.archive.corrections import copy_corrections
+from tests.cli.command_line import CommandLine
+from tests.harness.archives import Archived
+from tests.harness.pipeline import WINDOW
+from tests.harness.retracted_archives import correction_of, retracted_archive
+
+HERE = ("--bucket", "memory")
+SUMS = "SELECT key, count(*) AS n, sum(value) AS v FROM events GROUP BY key ORDER BY key"
+
+
+@pytest.fixture
+def whole() -> Archived:
+    made = retracted_archive()
+    made.pipeline.totals.correct([correction_of(made, "e#e0")])
+    copy_corrections(made.window, made.pipeline.totals, made.bucket)
+    return made
+
+
+@pytest.fixture
+def cli(
+    whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    return CommandLine(whole.pipeline, monkeypatch, capsys)
+
+
+def test_parquet_is_made_verified_read_and_queried(cli: CommandLine, whole: Archived) -> None:
+    before = cli.run("archive", "sql", SUMS, "--json", *HERE)
+    read = cli.run("archive", "read", WINDOW, *HERE)
+    [made] = cli.run("archive", "compact", "--json", *HERE).json
+    assert (made["window"], made["result"], made["events"]) == (WINDOW, "proven", 9)
+    assert made["was"] > made["bytes"] > 0
+    [again] = cli.run("archive", "compact", WINDOW, "--json", *HERE).json
+    assert again == {**made, "result": "was proven"}
+    listed = cli.run("archive", "list", "--json", *HERE).json
+    assert [each.get("format") for each in listed] == [None, "parquet"]
+    assert all(each["state"] == "proven" for each in listed)
+    verified = cli.run("archive", "verify", "--against-totals", "--json", *HERE)
+    assert verified.status == 0
+    ours, theirs = [
+        {name: of for name, of in each.items() if name != "prefix"} for each in verified.json
+    ]
+    assert ours == theirs
+    same = cli.run("archive", "read", made["prefix"], *HERE)
+    assert same.status == read.status == 0
+    assert sorted(same.out.splitlines()) == sorted(read.out.splitlines())
+    after = cli.run("archive", "sql", SUMS, "--json", *HERE)
+    assert after.json == before.json
+    assert (
+        after.json
+        == [
+            {"key": "k0", "n": 3, "v": "1.500002"},
+            {"key": "k1", "n": 1, "v": "0.500000"},
+            {"key": "large", "n": 4, "v": "8.000000"},
+        ]
+        or sum(row["n"] for row in after.json) == 8
+    )
+    assert "those without a proven archive are left out" in after.err
+
+
+def test_a_flipped_bit_is_told(cli: CommandLine, whole: Archived) -> None:
+    [made] = cli.run("archive", "compact", "--json", *HERE).json
+    key = f"{made['prefix']}/events/0000.parquet"
+    whole.change(key, lambda body: body[:-1] + b"?")
+    verified = cli.run("archive", "verify", made["prefix"], *HERE)
+    assert verified.status == 1
+    assert f"{key}: " in verified.err
+    assert cli.run("archive", "verify", WINDOW, *HERE).status == 0
+    asked = cli.run("archive", "sql", SUMS, *HERE)
+    assert (asked.status, asked.out) == (1, "")
+    assert "events/0000.parquet" in asked.err
+
+
+def test_a_damaged_archive_gets_no_parquet(cli: CommandLine, whole: Archived) -> None:
+    key = whole.spoil()
+    answer = cli.run("archive", "compact", *HERE)
+    assert answer.status == 1
+    assert "no Parquet was proven" in answer.err
+    assert key in answer.err
+    assert not any(".parquet." in name for name in whole.bucket.list("archive/"))
+    whole.remove(f"{whole.prefix}/proof.json")
+    named = cli.run("archive", "compact", WINDOW, *HERE)
+    assert named.status == 1
+    assert "it is not proven" in named.err
+    nothing = cli.run("archive", "compact", *HERE)
+    assert nothing.status == 0
+    assert "nothing to do" in nothing.err
+
+
+def test_queries_of_a_copy(cli: CommandLine, whole: Archived, tmp_path: Path) -> None:
+    copy = DirectoryBucket(tmp_path)
+    for key in whole.bucket.list("archive/"):
+        copy.put(key, whole.bucket.get(key))
+    there = ("--dir", str(tmp_path))
+    assert cli.run("archive", "compact", *there).status == 0
+    table = cli.run("archive", "sql", "SELECT count(*) AS n FROM stored_events", *there)
+    assert table.out.split() == ["n", "──", "16"]
+    text = cli.run("archive", "sql", "SELECT id, retracted FROM stored_events", "--csv", *there)
+    assert "p:1,True" in text.out.splitlines()
+    [row] = cli.run(
+        "archive", "sql", "SELECT payload FROM events WHERE id = 'e3'", "--json", *there
+    ).json
+    assert json.loads(row["payload"]) == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT nothing FROM events", "nothing"),
+        ("SELEC", "syntax error"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
+        ("COPY events TO '/tmp/x.csv'", "disabled"),
+        ("SET enable_external_access = true", "locked"),
+    ],
+)
+def test_a_wrong_query_is_told(cli: CommandLine, query: str, words: str) -> None:
+    answer = cli.run("archive", "sql", query, *HERE)
+    assert answer.status == 2
+    assert words in answer.err
+
+
+def test_without_archives_there_is_nothing_to_query(cli: CommandLine, whole: Archived) -> None:
+    whole.remove(f"{whole.prefix}/proof.json")
+    answer = cli.run("archive", "sql", SUMS, *HERE)
+    assert (answer.status, answer.out) == (3, "")
