@@ -1,8 +1,8 @@
 """API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
-GET /v1/counters?key=...&since=&until=&consistent=&windows=
-GET /v1/event?key=...&id=...[&window=|ts=]
-GET /v1/events?key=...&window=...&limit=&cursor=&packed=
+GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
+GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
+GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
 GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...&n=&by=
 """
@@ -28,12 +28,13 @@ from tallyroll import pipeline
 from tallyroll.adapters.aws.lambda_events import is_rest, query_of
 from tallyroll.reads.http import (
     HttpAnswer,
-    answer_counter,
+    answer_counters,
     answer_error,
     answer_event,
     answer_events,
     answer_series,
     answer_top,
+    parse_keys,
     parse_parameters,
 )
 from tallyroll.reads.reader import Reader
@@ -56,8 +57,9 @@ def use_case() -> Reader:
 
 @routes.get("/v1/counters")
 def counters() -> Response[str]:
-    """The count of one key over a range of windows."""
-    return _counted(answer_counter(use_case(), _parameters(), _time_left_ms()))
+    """The counts of one key, or of several, over a range of windows."""
+    keys, others = parse_keys(_query())
+    return _counted(answer_counters(use_case(), keys, others, _time_left_ms()))
 
 
 @routes.get("/v1/series")
@@ -67,9 +69,10 @@ def series() -> Response[str]:
 
 
 def _counted(answer: HttpAnswer) -> Response[str]:
-    if answer.count and (gathering := answer.count.gathering):
+    if gathering := answer.gathering:
         add_gathering(metrics, gathering)
-    if answer.count and (missing := answer.count.why_missing):
+    missing = {window: why for count in answer.counts for window, why in count.why_missing.items()}
+    if missing:
         logger.warning("windows not read", extra={"windows": missing})
     return _response(answer)
 
@@ -82,7 +85,7 @@ def event() -> Response[str]:
 
 @routes.get("/v1/events")
 def events() -> Response[str]:
-    """The events of one key in one window."""
+    """The events of one key in a window, or a range of windows."""
     return _response(answer_events(use_case(), _parameters(), _time_left_ms()))
 
 
@@ -93,7 +96,11 @@ def top() -> Response[str]:
 
 
 def _parameters() -> dict[str, str]:
-    return parse_parameters(query_of(routes.current_event.raw_event))
+    return parse_parameters(_query())
+
+
+def _query() -> str:
+    return query_of(routes.current_event.raw_event)
 
 
 def _time_left_ms() -> int:

@@ -22,6 +22,8 @@ Whatever is not `Rejected` is retried by the queue's redelivery or by the next s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tallyroll.reasons import Reason as Reason  # noqa: PLC0414 - users take it from here
 
 
@@ -107,14 +109,27 @@ class Absent(TallyrollError):
 
 
 class Archived(TallyrollError):
-    """The window's table was dropped; its events are in the archive under `prefix`."""
+    """The window's table was dropped; its events are in the archive under `prefix`.
 
-    def __init__(self, window: str, prefix: str) -> None:
+    Of a range, `archives` has the prefixes of its dropped windows, in the windows' order, and
+    `since` (ISO) is the start of the first window after them, if there is one.
+    """
+
+    def __init__(
+        self,
+        window: str,
+        prefix: str,
+        said: str = "",
+        archives: Mapping[str, str] | None = None,
+        since: str | None = None,
+    ) -> None:
         super().__init__(
-            f"window {window} was dropped: its events are in the archive, under {prefix}/"
+            said or f"window {window} was dropped: its events are in the archive, under {prefix}/"
         )
         self.window = window
         self.prefix = prefix
+        self.archives = archives or {}
+        self.since = since
 
 
 class StateConflict(TallyrollError):

@@ -192,3 +192,52 @@ def test_a_partition_key_is_scored(cli: CommandLine, tmp_path: Path) -> None:
     assert f"{path}, line 2: Expecting value" in broken.err
     path.write_text("[1]\n")
     assert "line 1: not a JSON object" in cli.run("plan", "--keys", str(path), "--by", "a").err
+
+
+def test_a_load_in_a_given_time_is_planned(cli: CommandLine, tmp_path: Path) -> None:
+    path = events_file(tmp_path / "events.jsonl")
+    (told,) = cli.run("plan", str(path), "--within", "1m", "--json").json
+    lines = {line["name"]: line["value"] for line in told["lines"]}
+    assert (lines["events a second"], lines["windows to open"]) == (5, 1)
+    assert told["dollars_once"]["in all"] >= 0
+    items = ("plan", "--items", "20_000_000", "--event-bytes", "1024", "--within", "30m")
+    answer = cli.run(*items)
+    assert "11,111 20,000,000 items x 1 / 1,800 s" in " ".join(answer.out.split())
+    assert "Once, in US dollars, without storage" in answer.out
+    assert "over the default quota of 40,000 a table" in answer.err
+
+
+def test_a_provisioned_tables_partitions_are_shown(cli: CommandLine) -> None:
+    asked = ("plan", "--units", "5000/2000", "--raised", "8000/2000", "--stored", "85")
+    (told,) = cli.run(*asked, "--cut", "8000/200", "--json").json
+    assert [step["partitions"] for step in told["steps"]] == [4, 8, 9, 9]
+    assert told["steps"][3]["each"][0] == {"partitions": 7, "read_units": 1000, "write_units": 25}
+    answer = cli.run(*asked)
+    assert "raised to 8,000/2,000" in answer.out
+    assert "today a partition takes up to 1,000 write units a second" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (("--within", "30m"), "--within TIME: give FILE with it, or --items N of --event-bytes"),
+        (("--items", "5"), "--within TIME: give FILE with it"),
+        (("f.jsonl", "--items", "5", "--within", "1m"), "--within TIME: give FILE with it"),
+        (("--items", "0", "--within", "1m"), "--items 0: must be from 1"),
+        (("--items", "5", "--within", "40d"), "--within 3.456e+06 s: must be from 1 s to 30 days"),
+        (("--items", "5", "--within", "1m", "--rate", "5"), "give only --event-bytes, --distinct"),
+        (("f.jsonl", "--within", "1m", "--distinct", "5"), "give only --packed of a load"),
+        (("--items", "5", "--within", "1m", "--context"), "leave out --context"),
+        (("--items", "900_000_000", "--within", "10s"), "--within is too short: events a second"),
+        (("--units", "5/x"), "'5/x': give read and write units a second"),
+        (("--units", "5/2e9"), "give read and write units a second"),
+        (("--units", "5/3", "--stored", "-1"), "--stored -1: give GB, from 0 to 10^9"),
+        (("--units", "5/3", "--cut", "6/1"), "--cut 6/1: must be 5/3 or less"),
+        (("--cut", "6/1"), "--raised, --stored and --cut: give --units R/W with them"),
+        (("--units", "5/3", "--rate", "5"), "--units makes a table: give only --raised"),
+    ],
+)
+def test_other_nonsense_is_refused(cli: CommandLine, asked: tuple[str, ...], why: str) -> None:
+    answer = cli.run("plan", *asked)
+    assert (answer.status, answer.out) == (2, "")
+    assert why in answer.err

@@ -12,7 +12,7 @@ from tallyroll.model.states import Attempt, Status
 from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import Correction
 from tests.cli.command_line import CommandLine
-from tests.harness.pipeline import NOW, START, WINDOW, hour, opened
+from tests.harness.pipeline import HOUR, NOW, START, WINDOW, hour, opened
 from tests.harness.retracting import QUEUE, retraction
 
 PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 2.5, {"a": 1}]]}
@@ -48,6 +48,32 @@ def test_one_event(written: CommandLine) -> None:
         "value": "2.5",
         "payload": {"a": 1},
     }
+
+
+def test_an_event_by_its_date(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.arguments.now_ms", lambda: NOW)
+    one = written.run("event", "k", "e2", "--date", "today")
+    assert (one.status, one.err) == (0, "")
+    assert one.row("k", WINDOW, "open")
+    written.pipeline.write({"id": "e2", "key": "k", "ts": NOW - HOUR, "value": 9})
+    two = written.run("event", "k", "e2", "--date", "2026-11-20")
+    assert two.row("k", hour(7), "open")
+    assert two.row("k", WINDOW, "open")
+    (found,) = written.run("event", "k", "e2", "--date", "2026-11-20", "--json").json
+    assert [found["value"], *(each["value"] for each in found["also"])] == ["9", "2"]
+    written.pipeline.move(Status.DROPPED, hour(6), attempt=Attempt(archive="archive/w/1"))
+    assert two.err == ""
+    three = written.run("event", "k", "e2", "--date", "2026-11-20")
+    assert "dropped: others with this id may be in the archive" in three.err
+    assert written.run("event", "k", "e9", "--date", "2026-11-20").status == 3
+    assert written.run("event", "k", "e2", "--date", "yesterday").status == 3
+
+
+def test_a_day_is_no_time(written: CommandLine) -> None:
+    answer = written.run("event", "k", "e2", "--ts", "today")
+    assert (answer.status, answer.out) == (2, "")
+    assert "give --date today" in answer.err
+    assert "today or yesterday" in written.run("event", "k", "e2", "--date", "tomorrow").err
 
 
 def test_a_packet_comes_with_its_events(written: CommandLine) -> None:
@@ -95,7 +121,7 @@ def test_the_cursor_goes_on(written: CommandLine) -> None:
 def test_more_events_than_one_answer_holds(
     written: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyroll.cli.reads.EVENTS_MAX", 2)
+    monkeypatch.setattr("tallyroll.cli.reads.listing.EVENTS_MAX", 2)
     answer = written.run("events", "k", "--window", WINDOW, "--limit", "5", "--json")
     assert len(answer.json) == 5
 
@@ -147,10 +173,75 @@ def test_a_dropped_window_is_in_the_archive(written: CommandLine, argv: tuple[st
     assert f"tallyroll archive read {WINDOW}" in answer.err
 
 
+RANGE = ("events", "k", "--since", hour(6))
+
+
+def test_the_events_of_a_range(written: CommandLine) -> None:
+    written.pipeline.write({"id": "z", "key": "k", "ts": NOW - HOUR})
+    lines = written.run(*RANGE, "--json").json
+    assert [line["id"] for line in lines] == ["z", "e0", "e1", "e2", "p:0", "p:1"]
+    by_time = written.run(*RANGE, "--json", "--order", "time").json
+    assert [line["id"] for line in by_time] == ["z", "p:0", "p:1", "e0", "e1", "e2"]
+    answer = written.run(*RANGE, "--until", WINDOW)
+    assert answer.row("z", "2026-11-20T07:30:00.000Z", "1")
+    assert len(answer.out.splitlines()) == 3
+    none = written.run("events", "nobody", "--since", hour(6))
+    assert (none.status, "no events of nobody in the range" in none.err) == (0, True)
+
+
+def test_a_range_goes_on_by_its_cursor(written: CommandLine) -> None:
+    found: list[str] = []
+    more: list[str] = []
+    for _ in range(4):
+        answer = written.run(*RANGE, "--limit", "2", "--json", *more)
+        found += [line["id"] for line in answer.json]
+        told = re.search(r"there may be more: go on with (--cursor) (\S+)", answer.err)
+        if not told:
+            break
+        more = list(told.groups())
+    assert found == ["e0", "e1", "e2", "p:0", "p:1"]
+
+
+def test_a_range_is_sorted_on_disk(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.reads.listing.SORTED_IN_MEMORY", 2)
+    by_time = written.run(*RANGE, "--json", "--order", "time").json
+    assert [line["id"] for line in by_time] == ["p:0", "p:1", "e0", "e1", "e2"]
+
+
+def test_events_are_followed(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep(_: float) -> None:
+        if not written.pipeline.write({"id": "a", "key": "k", "ts": NOW}).events:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(written.pipeline.effects, "sleep", sleep)
+    answer = written.run("events", "k", "--follow")
+    assert answer.status == 130
+    assert [line.split()[0] for line in answer.out.splitlines()] == [
+        *("e0", "e1", "e2", "p:0", "p:1"),
+        "a",
+    ]
+    with_json = written.run("events", "k", "--since", WINDOW, "--follow", "--json")
+    assert [line["id"] for line in with_json.json][:2] == ["a", "e0"]
+
+
+def test_a_range_with_a_dropped_window(written: CommandLine) -> None:
+    written.pipeline.move(Status.DROPPED, hour(6), attempt=Attempt(archive="archive/w/6"))
+    answer = written.run(*RANGE)
+    assert (answer.status, answer.out) == (3, "")
+    assert "the earliest whole range is since 2026-11-20T07:00" in answer.err
+
+
 @pytest.mark.parametrize(
     "argv",
     [
         ("event", "k", "e1"),
+        (*RANGE, "--window", WINDOW),
+        (*RANGE, "--until", hour(5)),
+        (*RANGE, "--order", "time", "--limit", "1"),
+        (*RANGE, "--follow", "--until", hour(9)),
+        (*RANGE, "--cursor", "nonsense"),
+        ("events", "k", "--window", WINDOW, "--order", "time"),
+        ("events", "k", "--since", "2026-11-20T08:30Z"),
         ("event", "~k", "e1", "--window", WINDOW),
         ("event", "k", "", "--window", WINDOW),
         ("event", "k", "\udcff", "--window", WINDOW),

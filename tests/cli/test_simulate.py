@@ -52,6 +52,20 @@ def test_a_file_of_events(cli: CommandLine, tmp_path: Path) -> None:
     assert told["sent"] == pytest.approx(600, rel=0.2)
 
 
+def test_the_guides_load_test(cli: CommandLine) -> None:
+    """A table that was made for 11,000 write units and cut to 400 still has 11 partitions."""
+    asked = ("simulate", "--rate", "150", "--provisioned", "400", "--lasts", "1m")
+    made = ("--partitions", "11", "--stored", "100", "--reads", "900", "--distinct", "1000")
+    (told,) = cli.run(*asked, *made, "--mix", "zipf", "--json").json
+    assert (told["partitions_at_start"], told["partitions"]) == (11, 11)
+    assert (told["totals"]["keys"], told["totals"]["write_units"]) == (1_000, 4_000)
+    assert told["reads_throttled_share"] > 0
+    answer = cli.run(*asked, *made)
+    assert "read units throttled" in answer.out
+    assert "sealing 1 keys, write units" in answer.out
+    assert cli.run(*asked, "--json").json[0]["partitions"] == 1
+
+
 @pytest.mark.parametrize(("shape", "events"), [("step", 55_200), ("spike", 65_847)])
 def test_a_load_that_changes(cli: CommandLine, shape: str, events: int) -> None:
     asked = ("--shape", shape, "--peak", "900", "--at", "1m", "--mix", "zipf", "--distinct", "9")
@@ -87,6 +101,8 @@ def test_a_file_is_the_load_and_its_events_need_times(cli: CommandLine, tmp_path
         (("--rate", "10", "--mix", "zipf", "--distinct", "0"), "--distinct 0"),
         (("--rate", "20000", "--lasts", "2s", "--transactions"), "up to 10,000"),
         (("--rate", "20", "--lasts", "2h", "--transactions"), "within one window"),
+        (("--rate", "10", "--partitions", "3"), "--partitions 3: throughput and size need at"),
+        (("--rate", "10", "--stored", "-1"), "--stored -1: must be from 0 to"),
         (("absent.jsonl",), "absent.jsonl"),
         (("absent.jsonl", "--rate", "1"), "absent.jsonl"),
         (("--rate", "10", "--lasts", "2s", "--report", "/absent/x.html"), "--report"),

@@ -267,6 +267,15 @@ def test_windows_are_listed_by_start_across_months(engine: Engine) -> None:
     assert listed(START + 1, START + HOUR + 1) == [START + HOUR]
     assert listed(START, START) == []
 
+    for since, until in ((START, START + HOUR), (START + 1, START + MONTH + 1), (0, TS_MS_MAX)):
+        windows, specs = engine.catalog.windows_with_specs(since, until)
+        assert windows == engine.catalog.windows(since, until)
+        # Of a long span it need not meet any.
+        assert specs in ({}, engine.catalog.specs([window.id for window in windows]))
+    assert engine.catalog.windows_with_specs(START, START + 1)[1] == {
+        window_id(START): engine.spec()
+    }
+
 
 def test_no_windows_are_listed_before_the_first(engine: Engine) -> None:
     assert engine.catalog.windows(0, TS_MS_MAX) == []

@@ -226,6 +226,30 @@ def test_many_records_are_looked_up_by_their_names(engine: Engine) -> None:
     assert engine.store.lookup(spec, []) == {}
 
 
+def test_records_are_looked_up_across_windows(engine: Engine) -> None:
+    """More than one request holds, and some windows without any."""
+    first = engine.opened()
+    later = [
+        replace(first, window=window, table=f"{engine.prefix}-{window}")
+        for window in ("20261120T090000Z", "20261120T100000Z")
+    ]
+    for spec in later:
+        engine.opened(spec)
+    names = [("k", f"e{number}") for number in range(60)]
+    counted(engine.store, first, *(record(first, *name) for name in names[:40]))
+    counted(engine.store, later[1], *(record(later[1], *name, amount=7) for name in names[10:]))
+    found = engine.store.lookup_across([first, *later], [*names, names[0], ("l", "e1")])
+    assert {window: set(some) for window, some in found.items()} == {
+        first.window: set(names[:40]),
+        later[1].window: set(names[10:]),
+    }
+    assert {one.amount for one in found[later[1].window].values()} == {7}
+    assert engine.store.lookup_across([], names) == {}
+    gone = replace(first, table=f"{engine.prefix}-20261120T110000Z")
+    with pytest.raises(Missing):
+        engine.store.lookup_across([first, gone], names[:1])
+
+
 def test_a_table_is_made_once_described_and_dropped(engine: Engine) -> None:
     store, spec = engine.store, engine.spec()
     assert store.describe_table(spec.table) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import runpy
 from decimal import Decimal
 from pathlib import Path
 
@@ -42,6 +44,31 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archived:
         put_manifests(copy, prefix, whole.window.table, [file], NOW)
     monkeypatch.chdir(tmp_path)
     return whole
+
+
+def test_the_spark_script_recounts_what_was_proven(kept: Archived, tmp_path: Path) -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark" / "recount.py"))
+    proofs = [f"{path}" for path in tmp_path.glob(f"archive/tallyroll/{script['PROOFS']}")]
+    found: dict[str, tuple[int, Decimal]] = {}
+    for pattern in script["data_of"](proofs).split(","):
+        for path in Path("/").glob(pattern.lstrip("/")):
+            assert script["pairs_of"](path.read_bytes() + b"\0\0") == script["pairs_of"](
+                path.read_bytes()
+            )
+            for key, sums in script["pairs_of"](path.read_bytes()):
+                found[key] = script["added"](found[key], sums) if key in found else sums
+    assert {key: n for key, (n, _) in found.items()} == {"k0": 4, "large": 4, "k1": 1, "k2": 0}
+    reading = ArchivePass(kept.bucket, kept.prefix, CODEC)
+    assert len(list(reading)) == reading.counted.items
+    tallies = reading.counted.tallies
+    assert found == {key: (n, Decimal(amount) / MICROS) for key, (n, amount) in tallies.items()}
+
+
+def test_the_spark_script_refuses_half_a_file() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark" / "recount.py"))
+    with pytest.raises(ValueError, match="ends within a gzip member"):
+        script["lines_of"](gzip.compress(b"{}\n" * 50)[:-9])
+    assert script["counted"]('{"Item": {"pk": {"S": "k.1"}, "sk": {"S": "t#k.1"}}}') is None
 
 
 def test_duckdb_recounts_what_was_proven(kept: Archived) -> None:

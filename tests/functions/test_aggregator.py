@@ -67,6 +67,26 @@ def test_a_range(functions: Invocations) -> None:
     assert body["events"] == 1
 
 
+@pytest.mark.parametrize("name", ["aggregator-keys.json", "aggregator-rest-keys.json"])
+def test_several_keys_have_what_each_has_alone(functions: Invocations, name: str) -> None:
+    functions.write(load("writer-own-id.json"))
+    body = json.loads(functions.ask(load(name))["body"])
+    alone = [asked(functions, f"aggregator-{one}.json", 200) for one in ("count", "unknown-key")]
+    counters = body["counters"]
+    assert [one["key"] for one in counters] == [KEY, "nobody"]
+    assert counters[0] == alone[0]
+    assert {**counters[1], "key": ""} == {**alone[1], "key": ""}
+    assert (body["as_of"], body["complete"]) == ("2026-11-20T08:30:00.000Z", True)
+
+
+def test_several_keys_that_run_out_of_time_say_so(functions: Invocations) -> None:
+    functions.write(load("writer-own-id.json"))
+    body = json.loads(functions.ask(load("aggregator-keys.json"), time_left_ms=0)["body"])
+    assert body["complete"] is False
+    assert all("20261120T080000Z" in one["missing"] for one in body["counters"])
+    assert functions.values()["ReadsIncomplete"] == 1
+
+
 def test_a_key_is_decoded(functions: Invocations) -> None:
     assert asked(functions, "aggregator-encoded-key.json", 200)["key"] == "video:årsmøte & more"
 
@@ -100,7 +120,7 @@ def test_trouble_inside_is_not_shown_outside(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(Reader, "count", fail)
+    monkeypatch.setattr(Reader, "counts", fail)
     assert "arn:aws" not in json.dumps(asked(functions, "aggregator-count.json", status))
 
 
@@ -128,7 +148,7 @@ def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise Throttled("slow down")
 
-    monkeypatch.setattr(Reader, "count", fail)
+    monkeypatch.setattr(Reader, "counts", fail)
     functions.ask(load("aggregator-count.json"))
     assert functions.values()["ReadsFailed"] == 1
 
@@ -164,6 +184,6 @@ def test_only_our_own_failures_are_logged_as_errors(
     logged: list[logging.LogRecord] = []
     monkeypatch.setattr(logger._logger, "handle", logged.append)
     if error:
-        monkeypatch.setattr(Reader, "count", fail)
+        monkeypatch.setattr(Reader, "counts", fail)
     functions.ask(load(name))
     assert [(record.levelname, bool(record.exc_info)) for record in logged] == [(level, traced)]

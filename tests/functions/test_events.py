@@ -101,6 +101,9 @@ def test_what_the_aggregator_answers(functions: Invocations, name: str) -> None:
 
 def _said(body: dict[str, Any]) -> str:
     """An answer in short: a count, a listing, the largest keys, or an event."""
+    if "counters" in body:
+        counters = body["counters"]
+        return f"{sum(one['events'] for one in counters)} events of {len(counters)} keys"
     if "windows" in body:
         return f"{body['events']} events"
     if "points" in body:

@@ -11,7 +11,7 @@ import pytest
 from tallyroll.model.states import Attempt, Status
 from tallyroll.reads.lookups import Lookups
 from tests.functions.invocation import Invocations, load
-from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW
+from tests.harness.pipeline import NOW, TIME_LEFT, WINDOW, hour
 
 KEY = "video:aurora-over-tromso"
 
@@ -93,6 +93,21 @@ def test_events_page_by_page(counted: Invocations) -> None:
     }
 
 
+def test_events_of_a_range_page_by_page(counted: Invocations) -> None:
+    query: dict[str, Any] = {"key": KEY, "since": hour(7), "until": hour(9), "limit": 3}
+    first = ask(counted, "/v1/events", **query)
+    rest = ask(counted, "/v1/events", **query, cursor=first["cursor"])
+    found = [(one["window"], one["id"]) for page in (first, rest) for one in page["events"]]
+    assert found == [
+        (WINDOW, each) for each in ("batch-77:0", "batch-77:1", "batch-77:2", "play-8f2c1")
+    ]
+    assert (first["until"], "cursor" in rest) == ("2026-11-20T09:00:00.000Z", False)
+    counted.pipeline.move(Status.DROPPED, attempt=Attempt(archive="archive/tallyroll/w/1"))
+    gone = ask(counted, "/v1/events", 410, **query)
+    assert gone["archives"] == [{"window": WINDOW, "archive": "archive/tallyroll/w/1"}]
+    assert "since" not in gone, "no window is left"
+
+
 def test_events_with_packets_as_they_are(counted: Invocations) -> None:
     body = ask(counted, "/v1/events", key=KEY, window=WINDOW, packed="true")
     assert [event["id"] for event in body["events"]] == ["batch-77", "play-8f2c1"]
@@ -143,7 +158,7 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/event", f"key=k&id=x&ts={NOW}&window={WINDOW}", "give one of them"),
         ("/v1/event", "key=k&id=x&ts=then", "time 'then'"),
         ("/v1/event", "key=k&id=x&window=now", "window 'now'"),
-        ("/v1/event", "key=k&id=x", "give the event's ts or window"),
+        ("/v1/event", "key=k&id=x", "give the event's date, ts or window"),
         ("/v1/event", "key=k&name=x", "known are key, id, window, ts"),
         ("/v1/events", f"window={WINDOW}", "key is missing"),
         ("/v1/events", "key=k", "window is missing"),
@@ -152,16 +167,25 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/events", f"key=k&window={WINDOW}&limit=-1", "limit '-1': must be a whole number"),
         ("/v1/events", f"key=k&window={WINDOW}&packed=1", "packed '1': must be true or false"),
         ("/v1/events", f"key=k&window={WINDOW}&cursor=é", "cursor 'é'"),
-        ("/v1/events", "since=1", "known are key, window, limit, cursor, packed"),
+        (
+            "/v1/events",
+            "from=1",
+            "known are key, window, since, until, limit, cursor, packed, order",
+        ),
         ("/v1/top", "", "window is missing"),
         ("/v1/top", f"window={WINDOW}&n=1001", "n 1001: must be from 1 to 1000"),
         ("/v1/top", f"window={WINDOW}&n=1.5", "n '1.5'"),
         ("/v1/top", f"window={WINDOW}&by=name", "by 'name': must be events or sum"),
         ("/v1/top", "key=k", "known are window, n, by"),
-        ("/v1/counters", "key=a&key=b", "parameter 'key' comes twice"),
-        ("/v1/counters", "key=a&key=a", "parameter 'key' comes twice"),
+        ("/v1/top", "n=1&n=1", "parameter 'n' comes twice"),
+        ("/v1/counters", "key=a&since=1&since=1", "parameter 'since' comes twice"),
+        ("/v1/counters", "key=a&key=b&key=a", "key 'a' comes twice: give each key once"),
+        ("/v1/counters", "key=a&key=", "key ''"),
+        ("/v1/counters", "key=a&key=b&windows=true", "lists the windows of one key"),
+        ("/v1/counters", "&".join(f"key={n}" for n in range(101)), "101 keys: one read counts"),
         ("/v1/counters", "key=%FF", "can't decode byte 0xff"),
-        ("/v1/counters", "&".join(f"p{n}" for n in range(21)), "Max number of fields"),
+        ("/v1/counters", "&".join(f"p{n}" for n in range(121)), "Max number of fields"),
+        ("/v1/event", "&".join(f"p{n}" for n in range(21)), "Max number of fields"),
     ],
 )
 def test_wrong_questions_are_told_what_is_wrong(

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from tests.model import stripes
+from tests.model import counting, stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
@@ -29,11 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _worlds([world_named(options.world)])
     if options.stripes:
         return _stripes()
+    if options.counting:
+        return _counting()
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or _stripes() or tell_wishes() or failed
+    return _mistakes(PLANTED) or _stripes() or _counting() or tell_wishes() or failed
 
 
-def named(mistake: Mistake | stripes.Mistake) -> str:
+def named(mistake: Mistake | stripes.Mistake | counting.Mistake) -> str:
     """A mistake's name on the command line."""
     return mistake.name.lower().replace("_", "-")
 
@@ -51,6 +53,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="plant this mistake alone, in its world or in that of --world",
     )
     parser.add_argument("--stripes", action="store_true", help="the raise of stripes alone")
+    parser.add_argument("--counting", action="store_true", help="counts that are kept alone")
     parser.add_argument("--large", action="store_true", help="explore the larger worlds, too")
     return parser.parse_args(arguments)
 
@@ -93,13 +96,27 @@ def _mistakes(mistakes: Iterable[Mistake], world: str | None = None) -> int:
 
 def _stripes() -> int:
     """The model of the raise of stripes, and its mistakes."""
-    right = stripes.explore()
-    print(f"\nthe raise of stripes: {right.states:,} states")
+    found = {each: stripes.explore(each) for each in stripes.Mistake}
+    return _apart("the raise of stripes", stripes.explore(), found)
+
+
+def _counting() -> int:
+    """The model of counts that are kept, and its mistakes."""
+    found = {each: counting.explore_all(each) for each in counting.Mistake}
+    return _apart("counts that are kept", counting.explore_all(), found)
+
+
+def _apart(
+    what: str,
+    right: stripes.Found | counting.Found,
+    planted: Mapping[stripes.Mistake, stripes.Found] | Mapping[counting.Mistake, counting.Found],
+) -> int:
+    """Tell of a model of its own: without mistakes, and with each."""
+    print(f"\n{what}: {right.states:,} states")
     for line in right.trace:
         print(f"  {line}")
     failed = bool(right.broken)
-    for mistake in stripes.Mistake:
-        found = stripes.explore(mistake)
+    for mistake, found in planted.items():
         failed |= not found.broken
         print(f"\n{named(mistake)}: {mistake}\n  broken: {found.broken or 'NOT FOUND'}")
         for number, line in enumerate(found.trace, 1):

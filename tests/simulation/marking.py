@@ -100,7 +100,7 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
     known = redrives.known(Redriver._counted_beyond)
     patch.setattr(Redriver, "_counted_beyond", known)
-    patch.setattr(Reader, "count", reads.around(Reader.count))
+    patch.setattr(Reader, "counts", reads.around(Reader.counts))
     watch_windows(system, patch)
     watch_retractions(system, patch)
     if system.plan.heat.heats:
@@ -312,13 +312,13 @@ class _Reads:
     def __init__(self, system: System) -> None:
         self._hit = system.marks.hit
 
-    def around(self, count: Perform) -> Perform:
-        """`Aggregator.count`, watched."""
+    def around(self, counts: Perform) -> Perform:
+        """`Reader.counts`, watched."""
 
         def counted(aggregator: Any, *args: Any, **named: Any) -> Any:
             began = aggregator._effects.now()
-            found = count(aggregator, *args, **named)
-            if found.as_of < began:
+            found = counts(aggregator, *args, **named)
+            if any(count.as_of < began for count in found):
                 self._hit("read-from-cache")
             return found
 

@@ -44,6 +44,10 @@ DROWSY: Mapping[str, object] = {
 }
 MISREAD = {"misread": 1.0}
 UNASKED = {"misread": 1.0, "hasty": 1.0}
+SWIFT = {
+    **UNASKED,
+    **dict.fromkeys(("mangled", "laggard", "crash", "stall", "refused", "unanswered"), 0.0),
+}
 LATE_CLOSERS = {"misread": 1.0, "slow_verb": "stripes", "slow_ms": 9_000}
 SLEEPERS = {
     "stall": 0.02,
@@ -67,8 +71,17 @@ CALM_BUT_HASTY = {
     "slow_verb": "",
     **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
 }
+OLD_AND_SWIFT = {**SWIFT, "stale_ms": 60_000}
+SLOW_PERIODS = {
+    **CALM_BUT_HASTY,
+    "parted": 0.0,
+    "misread": 1.0,
+    "slow_verb": "unrolled",
+    "slow_ms": 12_000,
+}
 SLOW_TOMBSTONES = {**UNASKED, "slow_verb": "retract", "slow_ms": 14_000, "zombie": 1.0}
 UNANSWERED = {"unanswered": 0.1}
+HASTY_AND_SLOW = {**CALM_BUT_HASTY, "belated": 0.6, "slow_verb": "shut_gate", "slow_ms": 3_500}
 PLANTED = (
     Planted(planted_writes.put_without_condition, 0),
     Planted(planted_writes.tally_outside_the_transaction, 0),
@@ -113,6 +126,7 @@ PLANTED = (
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 1),
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
+    Planted(planted_reads.windows_read_before_the_periods_state, 78, SLOW_PERIODS),
     Planted(planted_redrives.sent_before_it_is_claimed, 21),
     Planted(planted_redrives.redriven_without_a_ledger, 6),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 6, BELATED),
@@ -124,6 +138,7 @@ PLANTED = (
     Planted(planted_identities.identities_read_eventually, 1, OLD),
     Planted(planted_identities.identities_missing_taken_for_none, 0),
     Planted(planted_identities.rejected_before_its_identity_is_read, 0),
+    Planted(planted_identities.absent_identity_taken_as_proof, 41, SWIFT),
     Planted(planted_identities.follower_takes_over_the_fate_in_another_window, 32, UNASKED),
     Planted(planted_retractions.tombstone_without_a_gate, 92, SLOW_TOMBSTONES),
     Planted(planted_retractions.tombstone_put_without_condition, 8),
@@ -158,8 +173,10 @@ PLANTED = (
     Planted(planted_stale.specs_read_eventually, 8, OLD),
     Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
     Planted(planted_stale.claims_read_eventually, 2),
+    Planted(planted_stale.totals_of_a_key_read_eventually, 62, OLD_AND_SWIFT),
     Planted(planted_stale.listing_read_eventually, 6, {"stale_ms": 60_000}),
     Planted(planted_stale.sealed_without_settling, 28, CALM_BUT_HASTY),
+    Planted(planted_stale.settled_since_closing, 537, HASTY_AND_SLOW),
     Planted(planted_deaths.writers_taken_to_live, 4),
     Planted(planted_deaths.failures_forgotten, 262),
     Planted(planted_deaths.done_before_it_is_done, 4),

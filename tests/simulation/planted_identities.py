@@ -17,6 +17,9 @@ from tallyroll.ingest.writer import Writer
 from tallyroll.limits import IDENTITY_COPIES_DAYS
 from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import Spec
+from tallyroll.operations import redrive
+from tallyroll.operations.event_status import EventStatus
+from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Outcome, Verdict
 from tests.simulation import stale
 from tests.simulation.watched import SimStore
@@ -80,6 +83,18 @@ def identities_read_eventually(patch: Patch) -> None:
 def rejected_before_its_identity_is_read(patch: Patch) -> None:
     """A copy of what counts in another hour, or in a dropped one, becomes a dead letter."""
     patch.setattr(StoredEvents, "beside_identities", lambda _self, cases: cases)
+
+
+def absent_identity_taken_as_proof(patch: Patch) -> None:
+    """What a dropped window counted by its own rule has none."""
+    passes_over = Redriver._passes_over
+
+    def proven(self: Any, event: Any, window: str, place: EventStatus, page: Any) -> bool:
+        if place is EventStatus.UNVERIFIED and redrive._identities(event, page.default, page.specs):
+            return True
+        return passes_over(self, event, window, place, page)
+
+    patch.setattr(Redriver, "_passes_over", proven)
 
 
 def follower_takes_over_the_fate_in_another_window(patch: Patch) -> None:

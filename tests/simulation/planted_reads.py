@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog, MemoryStore
 from tallyroll.adapters.memory import catalog as memory_catalog
+from tallyroll.lifecycle.rollups import RollUps
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
+from tallyroll.ports.catalog import Catalog
+from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.reader import Reader
 
@@ -32,7 +36,7 @@ def unprocessed_stripes_dropped(patch: Patch) -> None:
 
 
 def cached_beyond_its_promise(patch: Patch) -> None:
-    count = Reader.count
+    count = Reader.counts
 
     def stale(self: Any, *asked: Any, **named: Any) -> Any:
         settings = self._settings
@@ -42,39 +46,43 @@ def cached_beyond_its_promise(patch: Patch) -> None:
         finally:
             self._settings = settings
 
-    patch.setattr(Reader, "count", stale)
+    patch.setattr(Reader, "counts", stale)
 
 
 def cached_though_consistent(patch: Patch) -> None:
-    count = Reader.count
+    count = Reader.counts
 
     def forgetful(self: Any, *asked: Any, consistent: bool, **named: Any) -> Any:
         del consistent
         return count(self, *asked, **named)
 
-    patch.setattr(Reader, "count", forgetful)
+    patch.setattr(Reader, "counts", forgetful)
 
 
 def missing_windows_left_out(patch: Patch) -> None:
     """A smaller number is passed off as whole."""
-    tally = Reader._tally
-    patch.setattr(Reader, "_tally", lambda self, *asked: (tally(self, *asked)[0], {}, None))
+    count = Counter._count
+
+    def whole(self: Any, *asked: Any) -> Any:
+        return replace(count(self, *asked), why_missing={})
+
+    patch.setattr(Counter, "_count", whole)
 
 
 def totals_read_before_the_states(patch: Patch) -> None:
     """A window that is sealed in between is in neither."""
-    read = Reader._count
+    read = Counter.counts
 
-    def hasty(self: Any, key: str, since: Any, until: Any, *rest: Any) -> Any:
+    def hasty(self: Any, keys: Any, *rest: Any) -> Any:
         totals = self._totals
-        found = totals.of_key(key, "", "99999999T999999Z")
+        found = [total for key in keys for total in totals.of_key(key, "", "99999999T999999Z")]
         self._totals = _Stale(totals, found)
         try:
-            return read(self, key, since, until, *rest)
+            return read(self, keys, *rest)
         finally:
             self._totals = totals
 
-    patch.setattr(Reader, "_count", hasty)
+    patch.setattr(Counter, "counts", hasty)
 
 
 def looked_up_on_another_shard(patch: Patch) -> None:
@@ -98,8 +106,10 @@ class _Stale:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._totals, verb)
 
-    def of_key(self, _key: str, since: str, until: str) -> Any:
-        return [total for total in self._found if since <= total.window < until]
+    def of_key(self, key: str, since: str, until: str) -> Any:
+        return [
+            total for total in self._found if total.key == key and since <= total.window < until
+        ]
 
 
 def rolled_up_for_ever(patch: Patch) -> None:
@@ -116,7 +126,9 @@ def rolled_up_for_ever(patch: Patch) -> None:
 
 
 def sums_of_a_day_counted_beside_its_windows(patch: Patch) -> None:
-    patch.setattr("tallyroll.reads.reader.uncovered", lambda since, until, _: [(since, until)])
+    patch.setattr(
+        "tallyroll.reads.counting.plans.uncovered", lambda since, until, _: [(since, until)]
+    )
 
 
 def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:
@@ -142,3 +154,23 @@ def largest_keys_by_an_old_sum(patch: Patch) -> None:
         return replace(found, largest=tuple(largest))
 
     patch.setattr(Lookups, "top", torn)
+
+
+def windows_read_before_the_periods_state(patch: Patch) -> None:
+    """A window that is created between the two reads is never summed, and the sums stand."""
+    run = RollUps.run
+
+    def hasty(self: RollUps, *rest: Any) -> None:
+        catalog: Any = self.catalog
+        read: list[Window] = catalog.windows(0, TS_MS_MAX)
+
+        class Earlier:
+            def __getattr__(self, verb: str) -> Any:
+                return getattr(catalog, verb)
+
+            def windows(self, since: int, until: int) -> list[Window]:
+                return [window for window in read if since <= window.start < until]
+
+        run(replace(self, catalog=cast("Catalog", Earlier())), *rest)
+
+    patch.setattr(RollUps, "run", hasty)

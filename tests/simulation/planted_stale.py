@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tallyroll.lifecycle import state_machine
-from tallyroll.model.states import Window
+from tallyroll.model.states import Moment, Status, Window
 from tests.simulation import stale
 
 Patch = pytest.MonkeyPatch
@@ -67,6 +67,11 @@ def claims_read_eventually(patch: Patch) -> None:
     _eventual(patch, "claims")
 
 
+def totals_of_a_key_read_eventually(patch: Patch) -> None:
+    """A count lacks a window that was sealed just before it."""
+    _eventual(patch, "of_key")
+
+
 def listing_read_eventually(patch: Patch) -> None:
     """A day is rolled up from a window's listing that does not hold all of its keys yet."""
     _eventual(patch, "listing")
@@ -80,3 +85,16 @@ def sealed_without_settling(patch: Patch) -> None:
         return step_of_life(window, facts, now, replace(settings, settle_ms=0))
 
     patch.setattr(state_machine, "_step_of_life", hasty)
+
+
+def settled_since_closing(patch: Patch) -> None:
+    """The wait begins when the first gate is about to be shut, and not when the last one is."""
+    step_of_life = state_machine._step_of_life
+
+    def early(window: Window, facts: Any, now: int, settings: Any) -> Any:
+        if Moment.SHUT in window.times:
+            began = window.times[Status.CLOSING]
+            window = replace(window, times={**window.times, Moment.SHUT: began})
+        return step_of_life(window, facts, now, settings)
+
+    patch.setattr(state_machine, "_step_of_life", early)

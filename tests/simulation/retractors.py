@@ -63,8 +63,7 @@ class Retractors:
         every_ms_max = (6 if rarely else 1) * EVERY_MS_MAX
         while self._goes_on(self._chance() * every_ms_max):
             getattr(self, f"_{self._kind()}")()
-        while self._system.is_asking:  # what is sealed or dropped by now
-            self._world.pause(self._chance() * every_ms_max)
+        while self._asks_on(self._chance() * every_ms_max):  # what is sealed or dropped by now
             if asked := self.some():
                 self._ask(asked)
 
@@ -201,6 +200,10 @@ class Retractors:
                 send()
 
         self._world.spawn("retract-later", late, self._world.current.group)
+
+    def _asks_on(self, pause_ms: float) -> bool:
+        self._world.pause(pause_ms)
+        return self._system.is_asking
 
     def _goes_on(self, pause_ms: float) -> bool:
         self._world.pause(pause_ms)

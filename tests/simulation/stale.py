@@ -32,7 +32,7 @@ P = TypeVar("P")
 # Reference, DescribeTable: "uses an eventually consistent query"). A planted bug adds the verb
 # whose request it makes eventual.
 EVENTUAL = frozenset({"describe_table"})
-QUERIES = frozenset({"records", "stripes", "scan", "windows", "periods"})
+QUERIES = frozenset({"records", "stripes", "scan", "windows", "windows_with_specs", "periods"})
 """The verbs of store and catalog that are a Query or Scan; the others get items one by one."""
 
 KEPT_MS = 120_000  # how far back a past is kept
@@ -153,7 +153,7 @@ CATALOG_STATE = (
     *("_claims", "_receptions", "_heartbeat"),
 )
 CATALOG_READS = (
-    *("calendar", "specs", "window", "windows", "live", "hot", "stragglers"),
+    *("calendar", "specs", "window", "windows", "windows_with_specs", "live", "hot", "stragglers"),
     *("periods", "unrolled", "claims", "receptions", "heartbeat"),
 )
 

@@ -19,9 +19,11 @@ from tallyroll.settings.common import RETRACTION_OPERATOR, RETRACTION_QUEUE, RET
 from tests.harness.pipeline import spec_of
 from tests.simulation.holdings import MICROS, Found
 from tests.simulation.oracle import Oracle
-from tests.simulation.plans import SETTINGS, START_MS, WINDOW_MS, plan_of
+from tests.simulation.pipeline import System
+from tests.simulation.plans import FAULTS_MS, SETTINGS, START_MS, WINDOW_MS, plan_of
+from tests.simulation.retraction_rules import ASKING_MS
 from tests.simulation.sent import Asked, Sent
-from tests.simulation.world import Violation, World
+from tests.simulation.world import Group, Violation, World
 
 DIGEST = b"digest"
 EVENT = Sent("a", "x", START_MS + 5_000, message_id="event", sent=START_MS)
@@ -36,6 +38,18 @@ def test_some_worlds_retract_and_they_have_every_rule() -> None:
     assert {plan.first_mode for plan in retracting} == {*RETRACTIONS}
     assert {plan.changes for plan in retracting} == {False, True}
     assert not any(plan.retractions.changes for plan in plans if not plan.deploys)
+
+
+def test_nobody_asks_once_nobody_waits_for_it() -> None:
+    """Else a message may come when the queue is no longer polled: it would seem to be stuck."""
+    seed = next(seed for seed in range(99) if plan_of(seed).retractions.by_operators)  # ask rarely
+    system, life = System(seed), Group("life", mortal=False)
+    system.producing = False
+    system.send_message("", EVENT)
+    system.world.spawn("retractors", system.retractors.live, life)
+    system.world.run(START_MS + 2 * (FAULTS_MS + ASKING_MS))
+    asked = [each.sent for each in system.oracle.sent.values() if isinstance(each, Asked)]
+    assert START_MS + FAULTS_MS < max(asked) < START_MS + FAULTS_MS + ASKING_MS
 
 
 class Scene:

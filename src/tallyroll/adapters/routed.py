@@ -14,7 +14,7 @@ from tallyroll.model.records import Increment, Record, RecordName, RecordPage
 from tallyroll.model.retractions import Tombstone, TombstoneName
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
-from tallyroll.model.windows import KEYSPACES, store_of
+from tallyroll.model.windows import KEYSPACES, STORES, WindowId, store_of
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec, Metering, Outcome, Store, Verdict
 from tallyroll.ports.table_listing import TableFacts
@@ -91,6 +91,15 @@ class RoutedStore:
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         return self._of(spec.table).lookup(spec, names)
+
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        found: dict[WindowId, Mapping[RecordName, Record]] = {}
+        for store in STORES:
+            if some := [spec for spec in specs if store_of(spec.table) == store]:
+                found |= self._of(some[0].table).lookup_across(some, names)
+        return found
 
     def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
         return self._dynamodb.identities(names)

@@ -46,7 +46,7 @@ _COMMANDS = {
     "count": ("reads:count", "count keys"),
     "status": ("status:status", "show how far a pipeline has counted"),
     "event": ("reads:event", "read one event"),
-    "events": ("reads:events", "list a key's events"),
+    "events": ("reads.listing:events", "list a key's events"),
     "series": ("reads.series:series", "count a key by the hour, day, week or month"),
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),

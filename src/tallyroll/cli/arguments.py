@@ -17,6 +17,7 @@ from cyclopts.validators import mutually_exclusive
 
 from tallyroll.errors import Missing, TallyrollError, UsageError
 from tallyroll.model.windows import WindowId, is_window_id, iso, parse_instant, window_start
+from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _DAY_MS = _UNITS_MS["d"]
+_DAYS = ("today", "yesterday")
 _TIMES = "2026-11-20T08:00Z (UTC if it has no zone), -1h, today, yesterday, a window id or ms"
 _SNAPPED = "; -1h: the bound before that"
 CURRENT, PREVIOUS = "current", "previous"
@@ -171,7 +173,7 @@ def _time(text: str) -> int:
     takes it. One without a zone is named on stderr as what it was read as.
     """
     now = now_ms()
-    if text in ("today", "yesterday"):
+    if text in _DAYS:
         return Around((now // _DAY_MS - (text == "yesterday")) * _DAY_MS)
     if _SPAN.fullmatch(text[1:]) and text[0] == "-":
         return Around(max(0, now - duration(text[1:])))
@@ -195,14 +197,35 @@ def up_to(most: int) -> Parameter:
     return Parameter(metavar="N", converter=read_by(read))
 
 
-def instant(text: str) -> Parameter:
+def _moment(text: str) -> int:
+    """A time that is no day."""
+    if text in _DAYS:
+        raise UsageError(f"{text!r} is a day, not a time: give --date {text}")
+    return _time(text)
+
+
+def _date(text: str) -> int:
+    """When a date begins, in UTC."""
+    try:
+        return _time(text) if text in _DAYS else date_ms(text)
+    except UsageError as error:
+        raise UsageError(f"{error}, today or yesterday") from None
+
+
+def instant(text: str, read: Callable[[str], int] = _time) -> Parameter:
     """A time, in ms, with this help."""
-    return Parameter(metavar="T", converter=read_by(_time), help=text, allow_leading_hyphen=True)
+    return Parameter(metavar="T", converter=read_by(read), help=text, allow_leading_hyphen=True)
 
 
 NUMBER = up_to(999_999_999)
 DURATION = Parameter(metavar="TIME", converter=read_by(duration))
 HAPPENED = instant(f"when it happened: {_TIMES}")
+MOMENT = instant("when it happened: 2026-11-20T08:00Z (UTC if it has no zone), -1h or ms", _moment)
+DATE = Parameter(
+    metavar="D",
+    converter=read_by(_date),
+    help="the day (of UTC) on which it happened: 2026-11-20, today or yesterday",
+)
 SINCE = instant(f"from this bound of a window on: {_TIMES}{_SNAPPED}")
 UNTIL = instant("up to this bound of a window")
 STARTS_SINCE = instant(f"windows that start from then on: {_TIMES}")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from secrets import token_hex
 from typing import Any
 
 from tallyroll.errors import StateConflict, StoreError, UsageError
@@ -44,6 +45,7 @@ from tallyroll.settings import Settings
 
 _log = logging.getLogger(__name__)
 PEAKS_LOOKED_BACK_MS = 2 * 86_400_000
+SECRET_BYTES = 32  # of the keys of HMAC-SHA256, as RFC 2104 recommends
 
 
 @dataclass(eq=False)
@@ -74,6 +76,9 @@ class Roller:
         now = self.effects.now()
         deadline = now + time_left_ms - DEADLINE_RESERVE_MS
         calendar = self._founded(now)
+        if not calendar.secret:  # of an earlier release
+            with turn(lambda: "the secret of cursors", rolled):
+                self.catalog.put_secret(token_hex(SECRET_BYTES))
         pointer = self.catalog.live()
         windows = list_live(self.catalog, pointer, 0, TS_MS_MAX + 1)
         if make:
@@ -137,7 +142,9 @@ class Roller:
         if calendar is None:
             grid = Grid.of(self.settings.window_length)
             mappings = founded_with(self.settings.mapping_text)
-            calendar = self.catalog.found(Calendar(grid, grid.at(now).start, mappings))
+            secret = token_hex(SECRET_BYTES)
+            founded = Calendar(grid, grid.at(now).start, mappings, secret)
+            calendar = self.catalog.found(founded)
         return calendar
 
     def _keep_mapping(self, calendar: Calendar, rolled: Rolled) -> None:

@@ -18,14 +18,16 @@ SPANS_MAX = 16  # spans of windows opened in the past; a listing takes one query
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The grid of window lengths, the start of the pipeline's first window, and its mappings.
+    """The grid of window lengths, the start of the pipeline's first window, its mappings, and the
+    `secret` with which cursors are signed; "" until a roller has put it.
 
-    Two calendars are equal if they have the same windows, whatever their mappings are.
+    Two calendars are equal if they have the same windows, whatever else they have.
     """
 
     grid: Grid
     genesis: int
     mappings: Mappings = field(default=NO_MAPPINGS, compare=False)
+    secret: str = field(default="", compare=False, repr=False)
 
 
 class Status(StrEnum):

@@ -21,6 +21,7 @@ from tallyroll.planning.partitions import (
     rounded_units,
     split_partition,
     storage_partitions,
+    table_steps,
     units_per_partition,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "split_for_heat",
     "split_partition",
     "storage_partitions",
+    "table_steps",
     "units_per_partition",
     "warm_partitions",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
@@ -323,16 +323,12 @@ def as_json(plan: Plan, dollars: Mapping[str, float]) -> dict[str, Any]:
         "warm_units": plan.warm_units,
         "partitions": plan.partitions,
         "writers": plan.writers.needed,
-        "lines": [
-            {
-                "name": line.name,
-                "value": line.value,
-                "formula": line.formula,
-                "source": line.source,
-                "warning": line.warning or None,
-            }
-            for line in lines_of(plan)
-        ],
+        "lines": told(lines_of(plan)),
         "dollars_a_month": {name: round(cost, 2) for name, cost in dollars.items()},
         "context": plan.context(),
     }
+
+
+def told(lines: Iterable[PlanLine]) -> list[dict[str, Any]]:
+    """The lines for machines."""
+    return [{**asdict(line), "warning": line.warning or None} for line in lines]

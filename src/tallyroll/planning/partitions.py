@@ -9,7 +9,8 @@ estimate. `tallyroll.planning.on_demand` has what DynamoDB does today.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -28,6 +29,9 @@ class PartitionUnits(NamedTuple):
 
     read: float
     write: float
+
+    def __str__(self) -> str:
+        return f"{self.read:,.10g}/{self.write:,.10g}"
 
     def halved(self) -> PartitionUnits:
         """The share of each half after a split."""
@@ -82,6 +86,74 @@ def split_partition(*, shares: Sequence[PartitionUnits], full: int) -> list[Part
         raise UsageError(f"full {full}: there are partitions 0 to {len(shares) - 1}")
     half = shares[full].halved()
     return [*shares[:full], half, half, *shares[full + 1 :]]
+
+
+class TableStep(NamedTuple):
+    """A step in a table's life, and how many partitions have which share after it."""
+
+    name: str
+    shares: Counter[PartitionUnits]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.shares.total()
+
+
+def table_steps(
+    *,
+    units: PartitionUnits,
+    raised: PartitionUnits | None = None,
+    stored_bytes: int = 0,
+    cut: PartitionUnits | None = None,
+) -> Iterator[TableStep]:
+    """A provisioned table, step by step: made with so many units a second, raised to others, filled
+    with so many bytes, cut to others; what is left out is no step.
+
+    Throughput and size split partitions, and a cut merges none, so each is left with less [part].
+    Raises UsageError, also if a raise lowers, or a cut raises.
+    """
+    count = initial_partitions(read_units=units.read, write_units=units.write)
+
+    def even(units: PartitionUnits) -> Counter[PartitionUnits]:
+        share = units_per_partition(
+            partitions=count, read_units=units.read, write_units=units.write
+        )
+        return Counter({share: count})
+
+    yield TableStep(f"made with {units}", shares := even(units))
+    if raised is not None:
+        if raised.read < units.read or raised.write < units.write:
+            raise UsageError(f"raised {raised}: must be {units} or more; a cut lowers")
+        count = partitions_after_increase(
+            partitions=count, read_units=raised.read, write_units=raised.write
+        )
+        units = raised
+        yield TableStep(f"raised to {units}", shares := even(units))
+    if stored_bytes:
+        missing = storage_partitions(stored_bytes=stored_bytes) - count
+        yield TableStep(
+            f"filled with {stored_bytes / 1e9:,g} GB", shares := _split(shares, missing)
+        )
+    if cut is not None:
+        if cut.read > units.read or cut.write > units.write:
+            raise UsageError(f"cut {cut}: must be {units} or less; a raise is for more")
+        read, write = (new / old if old else 0 for new, old in zip(cut, units, strict=True))
+        cuts = {PartitionUnits(r * read, w * write): n for (r, w), n in shares.items()}
+        yield TableStep(f"cut to {cut}", Counter(cuts))
+
+
+def _split(shares: Counter[PartitionUnits], missing: int) -> Counter[PartitionUnits]:
+    """The shares after so many splits by size, of partitions that were split least first."""
+    shares = shares.copy()
+    while missing > 0:
+        largest = max(shares)
+        count = shares.pop(largest)
+        splits = min(missing, count)
+        shares += Counter({largest: count - splits})
+        shares[largest.halved()] += 2 * splits
+        missing -= splits
+    return shares
 
 
 def bulk_load_write_units(*, items: int, item_bytes: int, seconds: float) -> float:

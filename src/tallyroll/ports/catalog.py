@@ -123,6 +123,9 @@ class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate
     def found(self, calendar: Calendar) -> Calendar:
         """Put the calendar if there is none; return the stored one."""
 
+    def put_secret(self, secret: str) -> None:
+        """Give the calendar this secret, if there is a calendar, and it has none."""
+
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         """Replace the calendar `read` by `extended`; False, without a change, if another calendar
         is stored or a window was created since `live` was read.
@@ -153,6 +156,13 @@ class Catalog(Ledger, Authorizations, WishBook, Periods, WriterNotes, SharedRate
 
     def windows(self, since: int, until: int) -> list[Window]:
         """The states of the windows that start in [since, until), ascending."""
+
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        """The same windows by one listing that is meant for a short span, and those specs of them
+        that it met: it may lack one that was put before the state that it shows.
+        """
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         """Put a window's first state; False, without a change, if it has one.

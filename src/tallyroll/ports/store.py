@@ -198,6 +198,13 @@ class Store(Protocol):
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         """The stored records of these names. Raises Missing if the table does not exist."""
 
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        """The stored records of these names in each of these windows that has any. Raises Missing
+        if one of the tables does not exist.
+        """
+
     def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:
         """The stored identities of these names. Raises Missing if their table does not exist."""
 

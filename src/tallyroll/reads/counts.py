@@ -6,7 +6,7 @@ A field of the answer is added here: to `Count`, with what `Reader` puts into it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -163,6 +163,17 @@ def counter_json(count: Count) -> dict[str, Any]:
     if count.missing:
         answer["missing"] = list(count.missing)
     return answer
+
+
+def counters_json(counts: Sequence[Count]) -> dict[str, Any]:
+    """Counts of several keys as JSON. `as_of` is that of the oldest, and `complete` whether all
+    are.
+    """
+    return {
+        "counters": [counter_json(count) for count in counts],
+        "as_of": iso(min(count.as_of for count in counts)),
+        "complete": all(count.complete for count in counts),
+    }
 
 
 def sums_json(of: CountedEvents) -> dict[str, Any]:

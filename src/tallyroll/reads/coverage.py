@@ -35,19 +35,38 @@ def rolled_within(
     """
     if until - since < DAY_MS:
         return []
-    first, last = month_of(since).name, month_of(until - 1).name
-    months = _rolled(catalog.periods(first, last), since, until, fits)
+    first, last = month_of(since).name, month_of(until - 1)
+    # Mostly all months are rolled up but the last two: days of the others are asked for beside the
+    # months, and not after them.
+    before = month_of(last.start - 1).start if last.start else 0
+    guessed = uncovered(since, until, [Period(since, before, "")] if since < before else [])
+    if month_of(since).start < since < before:
+        guessed.insert(0, (since, month_of(since).end))
+    asked = [partial(catalog.periods, first, last.name)]
+    asked += [partial(_days, catalog, gap) for gap in guessed]
+    states, *known = effects.together(asked, GAPS_AT_ONCE)
+    months = _rolled(states, since, until, fits)
     gaps = uncovered(since, until, [period_of(state.name) for state in months])
-    jobs = [partial(_days, catalog, gap[0], gap[1], fits) for gap in gaps if gap[1] is not None]
-    days = effects.together(jobs, GAPS_AT_ONCE)
-    return [*months, *chain.from_iterable(days)]
+    unknown = [gap for gap in gaps if not any(_within(gap, guess) for guess in guessed)]
+    more = effects.together([partial(_days, catalog, gap) for gap in unknown], GAPS_AT_ONCE)
+    days = {state.name: state for state in chain.from_iterable((*known, *more))}
+    found = _rolled(days.values(), since, until, fits)
+    return [*months, *(day for day in found if any(_holds(gap, day) for gap in gaps))]
 
 
-def _days(
-    catalog: Catalog, since: int, until: int, fits: Callable[[Period], bool]
-) -> list[PeriodState]:
-    states = catalog.periods(day_of(since).name, day_of(until - 1).name)
-    return _rolled(states, since, until, fits)
+def _days(catalog: Catalog, gap: Gap) -> list[PeriodState]:
+    since, until = gap
+    assert until is not None
+    return catalog.periods(day_of(since).name, day_of(until - 1).name)
+
+
+def _within(gap: Gap, other: Gap) -> bool:
+    return other[0] <= gap[0] and gap[1] is not None and other[1] is not None and gap[1] <= other[1]
+
+
+def _holds(gap: Gap, day: PeriodState) -> bool:
+    start = period_of(day.name).start
+    return gap[0] <= start and (gap[1] is None or start < gap[1])
 
 
 def _rolled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -13,9 +13,13 @@ from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
-from tallyroll.reads.counts import Count, counter_json
+from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.ranges.cursors import NO_SECRET
+from tallyroll.reads.ranges.dated import archives_json, matches_json
+from tallyroll.reads.ranges.events import events_page_json
+from tallyroll.reads.ranges.spans import date_ms
+from tallyroll.reads.reader import KEYS_MAX, Reader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
 
@@ -31,12 +35,20 @@ TOP_PER_ANSWER = 10
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP status, a JSON body and its content type; and `count`, if the body is a count."""
+    """An HTTP status, a JSON body and its content type; and the `counts` that the body shows."""
 
     status: int
     body: dict[str, Any]
     content_type: str = "application/json"
-    count: Count | None = None
+    counts: Sequence[Count] = ()
+
+    @property
+    def gathering(self) -> Gathering | None:
+        """What all live windows took together; None if none was read."""
+        some = [count.gathering for count in self.counts if count.gathering]
+        if not some:
+            return None
+        return Gathering(sum(one.stripes for one in some), max(one.took_ms for one in some))
 
     @property
     def is_complete(self) -> bool:
@@ -50,12 +62,26 @@ def parse_parameters(query: str) -> dict[str, str]:
     Raises UsageError if one occurs twice (API Gateway would join the values with a comma) or is not
     UTF-8.
     """
+    return _once(_pairs(query, PARAMETERS_MAX))
+
+
+def parse_keys(query: str) -> tuple[list[str], dict[str, str]]:
+    """The values of `key` in a URL's raw query string, in their order, and the other parameters,
+    each at most once. Raises UsageError.
+    """
+    pairs = _pairs(query, KEYS_MAX + PARAMETERS_MAX)
+    keys = [value for name, value in pairs if name == "key"]
+    return keys, _once([pair for pair in pairs if pair[0] != "key"])
+
+
+def _pairs(query: str, most: int) -> list[tuple[str, str]]:
     try:
-        pairs = parse_qsl(
-            query, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX
-        )
+        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError as error:
         raise UsageError(f"query {shown(query)}: {error}") from None
+
+
+def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if name in parameters:
@@ -98,6 +124,13 @@ def _check_names(parameters: Mapping[str, str], *known: str) -> None:
         raise UsageError(f"parameter {unknown[0]!r}: known are {', '.join(known)}")
 
 
+def _check_one_of(parameters: Mapping[str, str], *groups: Sequence[str]) -> None:
+    given = [group for group in groups if any(map(parameters.get, group))]
+    if len(given) > 1:
+        named = [next(filter(parameters.get, group)) for group in given]
+        raise UsageError(f"{' and '.join(named)}: give one of them")
+
+
 def _instant(text: str | None) -> int | None:
     return parse_instant(text) if text else None
 
@@ -119,42 +152,78 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 
 
 def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
-    """The answer to GET /v1/counters. Raises UsageError and StoreError."""
+    """The answer to GET /v1/counters for one key. Raises UsageError and StoreError."""
+    keys = [parameters["key"]] if "key" in parameters else []
+    others = {name: value for name, value in parameters.items() if name != "key"}
+    return answer_counters(reader, keys, others, time_left_ms)
+
+
+def answer_counters(
+    reader: Reader, keys: Sequence[str], parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
+    """The answer to GET /v1/counters: of one key its count, of several `counters` with one each, in
+    the order of the keys. Raises UsageError and StoreError.
+    """
     _check_names(parameters, "key", "since", "until", "consistent", "windows")
-    count = reader.count(
-        required_key(parameters.get("key")),
+    by_window = _flag(parameters, "windows")
+    if by_window and len(keys) > 1:
+        raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
+    counts = reader.counts(
+        [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
         _instant(parameters.get("until")),
         time_left_ms,
         consistent=_flag(parameters, "consistent"),
-        by_window=_flag(parameters, "windows"),
+        by_window=by_window,
     )
-    return HttpAnswer(200, counter_json(count), count=count)
+    if len(counts) == 1:
+        return HttpAnswer(200, counter_json(counts[0]), counts=counts)
+    return HttpAnswer(200, counters_json(counts), counts=counts)
 
 
 def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "id", "window", "ts")
+    _check_names(parameters, "key", "id", "window", "ts", "date", "since", "until")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
+    _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
+    if date := parameters.get("date"):
+        return HttpAnswer(200, matches_json(reader.event_on(key, event_id, date_ms(date))))
+    since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
+    if since is not None or until is not None:
+        matches = reader.event_within(key, event_id, since, until)
+        return HttpAnswer(200, matches_json(matches))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
-    if window and ts is not None:
-        raise UsageError("window and ts: give one of them")
     chosen = required_window(window) if window else None
     return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
 
 
 def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "window", "limit", "cursor", "packed")
-    events = reader.events(
-        required_key(parameters.get("key")),
-        required_window(parameters.get("window")),
-        time_left_ms,
-        limit=_number(parameters, "limit", EVENTS_PER_ANSWER),
-        cursor=parameters.get("cursor") or None,
-        packed=_flag(parameters, "packed"),
-    )
-    return HttpAnswer(200, events_json(events))
+    names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
+    _check_names(parameters, *names)
+    _check_one_of(parameters, ("window",), ("since", "until"))
+    key, packed = required_key(parameters.get("key")), _flag(parameters, "packed")
+    limit = _number(parameters, "limit", EVENTS_PER_ANSWER)
+    cursor = parameters.get("cursor") or None
+    order = parameters.get("order") or "id"
+    if order not in ("id", "time"):
+        raise UsageError(f"order {shown(order)}: must be id or time")
+    if not (parameters.get("since") or parameters.get("until")):
+        if order == "time":
+            raise UsageError("order time: give since and until instead of window")
+        window = required_window(parameters.get("window"))
+        events = reader.events(key, window, time_left_ms, limit=limit, cursor=cursor, packed=packed)
+        return HttpAnswer(200, events_json(events))
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if order == "time":
+        if cursor or parameters.get("limit"):
+            raise UsageError("order time: takes no limit and no cursor, its answer has all events")
+        page = reader.events_by_time(key, *span, time_left_ms, packed=packed)
+    else:
+        page = reader.events_page(
+            key, *span, time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
+    return HttpAnswer(200, events_page_json(page))
 
 
 def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
@@ -168,7 +237,7 @@ def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
         zone_named(parameters.get("tz") or "UTC"),
         time_left_ms,
     )
-    return HttpAnswer(200, curve_json(curve), count=curve.count)
+    return HttpAnswer(200, curve_json(curve), counts=[curve.count])
 
 
 def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
@@ -189,17 +258,20 @@ def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int)
 def answer_error(error: Exception) -> HttpAnswer:
     """An error as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
 
-    An archived window gives 410; the member `archive` is its prefix.
+    An archived window gives 410; the member `archive` is its prefix. Of a range `archives` has all
+    its dropped windows, and `since` is from when on none was.
     """
-    more = {}
+    more: dict[str, Any] = {}
     if isinstance(error, UsageError):
         status, title, detail = 400, "Bad request", str(error)
     elif isinstance(error, Absent):
         status, title, detail = 404, "Not found", str(error)
     elif isinstance(error, Archived):
-        status, title, detail, more = 410, "Archived", str(error), {"archive": error.prefix}
+        status, title, detail, more = 410, "Archived", str(error), _archived_json(error)
     elif isinstance(error, StoreError) and error.code == DAMAGED:
         status, title, detail = 500, "Internal error", str(error)
+    elif isinstance(error, StoreError) and error.code == NO_SECRET:
+        status, title, detail = 503, "Not ready yet", str(error)
     elif isinstance(error, StoreError):
         status, title, detail = 503, "Store unavailable", "a read failed: try again"
     elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:
@@ -208,3 +280,12 @@ def answer_error(error: Exception) -> HttpAnswer:
         status, title, detail = 500, "Internal error", "see the function's log"
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
     return HttpAnswer(status, body, "application/problem+json")
+
+
+def _archived_json(error: Archived) -> dict[str, Any]:
+    more: dict[str, Any] = {"archive": error.prefix}
+    if error.archives:
+        more["archives"] = archives_json(error.archives)
+    if error.since:
+        more["since"] = error.since
+    return more

@@ -13,14 +13,14 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
 
-from tallyroll.errors import Absent, Archived, Missing, Refused, StoreError, UsageError
+from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.ids import IdentityItem, identity_names, uuid7_time
 from tallyroll.model.periods import month_of
-from tallyroll.model.records import Record, RecordPage
+from tallyroll.model.records import Record
 from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
-from tallyroll.model.stored import StoredPacket, packed_id, stored, whole
+from tallyroll.model.stored import StoredPacket, packed_id, stored
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
 from tallyroll.model.totals import Listed, joined
 from tallyroll.model.windows import WindowId
@@ -32,12 +32,10 @@ from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
 from tallyroll.reads.found import Events, FoundEvent, RetractionMarks, StoredWhat, least_key
-from tallyroll.reads.hints import shards_to_list
-from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, Merge, Part, page_limit
+from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.parts import PartAsked, Parts
 from tallyroll.reads.top import Largest, Top, listed_of
 
-SHARDS_PER_ROUND = 64  # their pages, of at most 1 MB each, are in memory together
-SHARDS_AT_ONCE = 16
 BUCKETS_AT_ONCE = 16
 TOP_MAX = 1_000
 LISTED_PER_PAGE = 1_000
@@ -62,6 +60,7 @@ class Lookups:
         self._effects = effects
         self._specs = CachedSpecs(catalog)
         self._marks = RetractionMarks(store, totals, effects)
+        self._parts = Parts(store, effects)
 
     def event(self, key: str, event_id: str, window: WindowId | None, ts: int | None) -> FoundEvent:
         """One event by its id, in `window` or the window of `ts` (ms).
@@ -132,7 +131,7 @@ class Lookups:
         instant = uuid7_time(event_id) if ts is None else ts
         if instant is None:
             reason = "holds no time, since it is no UUIDv7"
-            raise UsageError(f"id {event_id!r} {reason}: give the event's ts or window")
+            raise UsageError(f"id {event_id!r} {reason}: give the event's date, ts or window")
         calendar = self._catalog.calendar()
         if calendar is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")
@@ -170,7 +169,7 @@ class Lookups:
 
     def _whole(self, spec: Spec, record: Record) -> Record:
         """The record with its data, for which its chunks are read."""
-        return whole(record, partial(self._store.chunks, spec))
+        return self._parts.whole(spec, record)
 
     def events(
         self,
@@ -185,8 +184,7 @@ class Lookups:
         """Up to `limit` events of a key in a window from `cursor` on; fewer if they are large.
 
         Packets are unpacked unless `packed`. An event written meanwhile appears if its place lies
-        after the cursor. Payloads in chunks are read one after the other, so an answer takes few
-        requests and little memory. Raises UsageError, Absent, Archived and StoreError.
+        after the cursor. Raises UsageError, Absent, Archived and StoreError.
         """
         if not 1 <= limit <= EVENTS_MAX:
             raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
@@ -195,62 +193,13 @@ class Lookups:
             position = read_cursor(cursor, window, key, packed=packed)
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
-        answer, state = self._read(
-            window, lambda spec: self._part(spec, key, position, limit, deadline, packed=packed)
-        )
+        asked = PartAsked(key, position, limit, deadline, packed)
+        answer, state = self._read(window, lambda spec: self._parts.read(spec, asked))
         if answer is None:
             return Events(key, window, state.status, (), None, complete=True, as_of=now)
-        part, complete, least_keys = answer
-        then = cursor_of(window, key, part.then, packed=packed) if part.then else None
-        found = self._marked(key, state, (part.found, least_keys))
-        return Events(key, window, state.status, found, then, complete, now)
-
-    def _part(
-        self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
-    ) -> tuple[Part, bool, dict[str, str]]:
-        """One answer, whether it is complete, and the least keys of events of several."""
-        merge = self._merged(spec, key, position, most, deadline, packed=packed)
-        late = False
-        least_keys: dict[str, str] = {}
-
-        def read(record: Record) -> Record | None:
-            nonlocal late
-            least_keys.update(least_key(record))
-            late = record.in_chunks and self._effects.now() >= deadline
-            return None if late else self._whole(spec, record)
-
-        part = merge.part(read)
-        return part, not late and (merge.done or len(part.found) == most), least_keys
-
-    def _merged(
-        self, spec: Spec, key: str, position: Position, most: int, deadline: int, *, packed: bool
-    ) -> Merge:
-        shards = shards_to_list(self._store, spec, key)
-        begun = None
-        if position.index is not None:
-            begun = self._store.record(spec, key, position.record_id)
-        merge = Merge(shards, position, most, BYTES_MAX, packed=packed, begun=begun)
-        limit = page_limit(most, len(shards))
-        while due := merge.due(SHARDS_PER_ROUND):
-            jobs = [partial(self._page, spec, key, *place, limit, deadline) for place in due]
-            pages = self._effects.together(jobs, SHARDS_AT_ONCE)
-            read = {place[0]: page for place, page in zip(due, pages, strict=True) if page}
-            merge.add(read)
-            if len(read) < len(due):
-                break
-        return merge
-
-    def _page(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, deadline: int
-    ) -> RecordPage | None:
-        if self._effects.now() >= deadline:
-            return None
-        try:
-            return self._store.records(spec, key, shard, after, limit)
-        except (Missing, Refused):  # going on from a cursor would meet it again
-            raise
-        except StoreError:
-            return None
+        then = cursor_of(window, key, answer.then, packed=packed) if answer.then else None
+        found = self._marked(key, state, (answer.found, answer.least_keys))
+        return Events(key, window, state.status, found, then, answer.complete, now)
 
     def top(self, window: WindowId, n: int, time_left_ms: int, *, by_amount: bool = False) -> Top:
         """The `n` keys of a window with the most events, or with the largest sums; ties in code

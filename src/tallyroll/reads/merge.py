@@ -120,7 +120,7 @@ class Merge:
             if one is None:
                 return Part(tuple(found), position)
             for after, each in _items(one, position, packed=self.packed):
-                size = _bytes(each)
+                size = event_bytes(each)
                 if found and (
                     len(found) >= self.most or taken >= self.size or taken + size > most_bytes
                 ):
@@ -147,7 +147,8 @@ def _items(
         yield Position(record.id, None if last else index), event
 
 
-def _bytes(one: StoredEvent | StoredPacket) -> int:
+def event_bytes(one: StoredEvent | StoredPacket) -> int:
+    """About how many bytes an event or packet takes in an answer."""
     if isinstance(one, StoredPacket):
         return len(one.id) + sum(len(event.payload or "") + 16 for event in one.events)
     return _EVENT_BYTES + len(one.id.encode()) + len((one.payload or "").encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
@@ -14,6 +14,7 @@ from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import Period, period_of
 from tallyroll.model.tallies import retracted_of
 from tallyroll.model.windows import Grid, iso, window_start
+from tallyroll.reads.counting.plans import Range
 from tallyroll.reads.counts import COUNT_MS, Count, PeriodCount, WindowCount, sums_json
 from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.reads.steps import StepName, cuts, local_iso
@@ -93,9 +94,6 @@ class Steps:
         return bisect_right(self.bounds, ts) - 1
 
 
-Fits = Callable[[Period], bool]
-
-
 class SeriesReads(Lookups):
     """Counts of keys by steps."""
 
@@ -127,14 +125,13 @@ class SeriesReads(Lookups):
         steps = Steps(cuts(since, until, step, zone))
         steps.check(calendar.grid, step, zone)
         fits = steps.hold if self._settings.rollups else None
-        count = self._count(key, since, until, now, deadline_of(now, time_left_ms), fits)
+        of = Range(since, until, (step, str(zone)), fits)
+        count = self._count(key, of, now, deadline_of(now, time_left_ms))
         return Curve(count, step, zone, steps.points(count))
 
     @abstractmethod
-    def _count(
-        self, key: str, since: int, until: int, now: int, deadline: int, fits: Fits | None
-    ) -> Count:
-        """Count a key; of rolled-up days and months, read those that fit as a whole."""
+    def _count(self, key: str, of: Range, now: int, deadline: int) -> Count:
+        """Count a key over a range."""
 
 
 def curve_json(curve: Curve) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tallyroll.planning import (
     rounded_units,
     split_partition,
     storage_partitions,
+    table_steps,
     units_per_partition,
 )
 
@@ -145,3 +147,42 @@ def test_nonsense_is_named() -> None:
         units_per_partition(partitions=0)
     with pytest.raises(UsageError, match="there are partitions 0 to 0"):
         split_partition(shares=[PartitionUnits(1, 1)], full=1)
+
+
+def test_a_table_step_by_step_is_the_guides() -> None:
+    made, full = table_steps(units=PartitionUnits(5_000, 2_000), stored_bytes=45 * GB)
+    assert made.shares == {(1_250, 500): 4}
+    assert full.shares == {(1_250, 500): 3, (625, 250): 2}
+    raised, held, cut = [
+        *table_steps(
+            units=PartitionUnits(5_000, 2_000),
+            raised=PartitionUnits(8_000, 2_000),
+            stored_bytes=80 * GB + 1,
+            cut=PartitionUnits(8_000, 200),
+        )
+    ][1:]
+    assert (raised.shares, held.partitions) == ({(1_000, 250): 8}, 9)
+    assert cut.shares == {(1_000, 25): 7, (500, 12.5): 2}
+    _, cut = table_steps(units=PartitionUnits(0, 11_000), cut=PartitionUnits(0, 200))
+    assert (cut.partitions, [round(each.write, 1) for each in cut.shares]) == (11, [18.2])
+
+
+@pytest.mark.parametrize(("stored", "shares"), [(40, {100: 4}), (50, {100: 3, 50: 2})])
+def test_partitions_split_by_size_one_by_one(stored: int, shares: dict[int, int]) -> None:
+    *_, full = table_steps(units=PartitionUnits(10_000, 400), stored_bytes=stored * GB)
+    assert {each.write: n for each, n in full.shares.items()} == shares
+    *_, large = table_steps(units=PartitionUnits(10_000, 400), stored_bytes=100 * GB)
+    assert sorted((each.write, n) for each, n in large.shares.items()) == [(25, 4), (50, 6)]
+    assert sum(each.write * n for each, n in large.shares.items()) == 400
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"raised": PartitionUnits(9, 4)}, "raised 9/4: must be 8/5 or more"),
+        ({"cut": PartitionUnits(9, 4)}, "cut 9/4: must be 8/5 or less"),
+    ],
+)
+def test_a_raise_lowers_nothing_and_a_cut_raises_nothing(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        [*table_steps(units=PartitionUnits(8, 5), **wrong)]

@@ -64,7 +64,8 @@ def test_a_day_that_is_the_whole_range() -> None:
 def test_a_month_that_is_the_whole_range() -> None:
     catalog = _Catalog(HALLOWEEN.name, FIRST.name, *MONTHS)
     assert read_by(catalog, NOVEMBER.start, NOVEMBER.end) == ["month#202611"]
-    assert catalog.asked == [("month#202611", "month#202611")]
+    november = day_of(NOVEMBER.start).name, day_of(NOVEMBER.end - 1).name
+    assert catalog.asked == [("month#202611", "month#202611"), november]
     assert read_by(catalog, NOVEMBER.start + 1, NOVEMBER.end) == []
     assert read_by(catalog, NOVEMBER.start, NOVEMBER.end - 1) == []
 
@@ -76,14 +77,23 @@ def test_what_the_months_leave_is_read_by_days() -> None:
     assert catalog.asked == [
         ("month#202610", "month#202612"),
         (HALLOWEEN.name, HALLOWEEN.name),
-        (FIRST.name, SECOND.name),
+        (day_of(NOVEMBER.start).name, SECOND.name),
     ]
 
 
 def test_a_range_that_ends_with_the_first_instant_of_a_month_asks_for_it() -> None:
     catalog = _Catalog(*MONTHS)
     assert read_by(catalog, NOVEMBER.start, DECEMBER.start + 1) == ["month#202611"]
-    assert catalog.asked == [("month#202611", "month#202612"), (FIRST.name, FIRST.name)]
+    november = day_of(NOVEMBER.start).name
+    assert catalog.asked == [("month#202611", "month#202612"), (november, FIRST.name)]
+
+
+def test_days_of_months_that_are_not_rolled_up_though_they_are_old_are_asked_for_after() -> None:
+    first = day_of(OCTOBER.start)
+    catalog = _Catalog(first.name, HALLOWEEN.name, "month#202611")
+    found = read_by(catalog, month_of(OCTOBER.start - 1).start, DECEMBER.end)
+    assert found == ["month#202611", first.name, HALLOWEEN.name]
+    assert len(catalog.asked) == 3
 
 
 def test_sums_that_do_not_stand_are_not_read() -> None:

@@ -15,13 +15,13 @@ from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 @pytest.mark.parametrize(
     ("parameters", "asked"),
     [
-        ({"key": "k"}, ("k", None, None, False, False)),
-        ({"key": "k", "since": "", "consistent": ""}, ("k", None, None, False, False)),
+        ({"key": "k"}, (["k"], None, None, False, False)),
+        ({"key": "k", "since": "", "consistent": ""}, (["k"], None, None, False, False)),
         (
             {"key": "ü.1", "since": WINDOW, "until": "2026-11-20T09:00Z", "consistent": "true"},
-            ("ü.1", START, START + HOUR, True, False),
+            (["ü.1"], START, START + HOUR, True, False),
         ),
-        ({"key": "k", "consistent": "false", "windows": "true"}, ("k", None, None, False, True)),
+        ({"key": "k", "consistent": "false", "windows": "true"}, (["k"], None, None, False, True)),
     ],
 )
 def test_parameters(
@@ -29,14 +29,20 @@ def test_parameters(
 ) -> None:
     reader, seen = opened().reader(), list[tuple[object, ...]]()
 
-    def count(
-        key: str, since: int, until: int, time_left_ms: int, *, consistent: bool, by_window: bool
-    ) -> Count:
+    def counts(
+        keys: list[str],
+        since: int,
+        until: int,
+        time_left_ms: int,
+        *,
+        consistent: bool,
+        by_window: bool,
+    ) -> list[Count]:
         assert time_left_ms == TIME_LEFT
-        seen.append((key, since, until, consistent, by_window))
-        return Count(key, 0, 0, (), NOW)
+        seen.append((keys, since, until, consistent, by_window))
+        return [Count(key, 0, 0, (), NOW) for key in keys]
 
-    monkeypatch.setattr(reader, "count", count)
+    monkeypatch.setattr(reader, "counts", counts)
     answer_counter(reader, parameters, TIME_LEFT)
     assert seen == [asked]
 

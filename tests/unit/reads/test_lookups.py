@@ -126,7 +126,7 @@ def test_a_literal_record_wins_over_a_packed_event() -> None:
 
 def test_an_event_whose_window_does_not_follow() -> None:
     pipeline = written()
-    with pytest.raises(UsageError, match="give the event's ts or window"):
+    with pytest.raises(UsageError, match="give the event's date, ts or window"):
         find(pipeline, "e1", None)
     with pytest.raises(Absent, match="roller has not run yet"):
         look(Pipeline()).event("k", "e1", None, NOW)

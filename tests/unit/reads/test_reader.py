@@ -304,3 +304,57 @@ def test_many_live_windows_are_read_in_parts() -> None:
     answer = count(pipeline)
     assert (answer.events, answer.complete) == (2, True)
     assert len(answer.windows) > 150
+
+
+# --- several keys
+
+
+def test_several_keys_are_what_each_is_alone() -> None:
+    pipeline = counted()
+    keys = ["l", "nobody", "k"]
+    together = pipeline.reader().counts(keys)
+    assert [(answer.key, answer.events) for answer in together] == [
+        ("l", 1),
+        ("nobody", 0),
+        ("k", 6),
+    ]
+    alone = [pipeline.reader().count(key) for key in keys]
+    assert together == alone
+
+
+def test_of_several_keys_those_that_are_kept_are_not_read_again() -> None:
+    pipeline = counted()
+    aggregator = pipeline.reader()
+    aggregator.count("k")
+    pipeline.write(event("e9", NOW), event("e10", NOW, key="l"))
+    assert [answer.events for answer in aggregator.counts(["k", "l"])] == [6, 2]
+    assert [answer.events for answer in aggregator.counts(["k", "l"], consistent=True)] == [7, 2]
+
+
+def test_several_keys_share_what_a_window_is_missing_for() -> None:
+    answers = counted().reader().counts(["k", "l"], None, None, time_left_ms=0)
+    assert [answer.missing for answer in answers] == 2 * [(hour(7), hour(8))]
+
+
+def test_keys_of_a_window_that_was_dropped_meanwhile_have_their_totals() -> None:
+    pipeline = counted()
+    _meanwhile(pipeline, lambda: _to_its_end(pipeline, Status.DROPPED))
+    answers = pipeline.reader().counts(["k", "l", "nobody"])
+    assert [(answer.events, answer.complete) for answer in answers] == [
+        (6, True),
+        (1, True),
+        (0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ([], "0 keys: one read counts from 1 to 100"),
+        ([f"k{n}" for n in range(101)], "101 keys"),
+        (["a", "b", "a"], "key 'a' comes twice: give each key once"),
+    ],
+)
+def test_wrong_numbers_of_keys_are_refused(keys: list[str], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        counted().reader().counts(keys)

@@ -153,7 +153,7 @@ def test_a_window_that_cannot_be_read_is_missing_in_its_step_alone(
     monkeypatch.setattr(pipeline.store, "tallies", refuse)
     answer = answer_series(pipeline.reader(), {"key": "k"}, TIME_LEFT)
     assert answer.is_complete is False
-    assert answer.count
+    assert answer.counts
     shown = answer.body
     assert shown["missing"] == [window_id(START)]
     assert shown["complete"] is False

@@ -87,7 +87,7 @@ def test_an_id_that_is_not_taken() -> None:
     with pytest.raises(Absent, match="id 'a' of key 'k' is not taken"):
         find(pipeline, "a")
     assert pipeline.reader().event("k", "a", WINDOW, None).what.id == "a"
-    with pytest.raises(UsageError, match="give the event's ts or window"):
+    with pytest.raises(UsageError, match="give the event's date, ts or window"):
         find(Pipeline(pipeline.settings), "a")  # whose roller has not run yet
 
 
@@ -106,7 +106,7 @@ def test_in_the_scope_of_the_window_nothing_is_asked() -> None:
     pipeline = opened(replace(SMALL, keep_identities=True))
     pipeline.write({"id": "a", "key": "k", "ts": NOW})
     pipeline.settings = replace(SMALL, identity=PIPELINE)  # from the next window on
-    with pytest.raises(UsageError, match="give the event's ts or window"):
+    with pytest.raises(UsageError, match="give the event's date, ts or window"):
         find(pipeline, "a")
 
 
@@ -138,5 +138,5 @@ def test_the_rule_is_that_of_the_newest_window_that_has_begun() -> None:
     assert hour(9) not in pipeline.catalog.specs([hour(9)])
     assert find(pipeline, "a").window == hour(7)
     pipeline.effects.pass_by(HOUR)
-    with pytest.raises(UsageError, match="give the event's ts or window"):
+    with pytest.raises(UsageError, match="give the event's date, ts or window"):
         find(pipeline, "a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.client import Caller, retried
@@ -22,6 +23,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     parse_spec,
     parse_window,
     pointer_change,
+    secret_change,
     settling_change,
     window_item,
 )
@@ -43,6 +45,7 @@ from tallyroll.adapters.dynamodb.writer_notes import DynamoWriterNotes
 from tallyroll.errors import Refused, StateConflict, Unknown
 from tallyroll.limits import HOT_NOTES_MAX, TS_MS_MAX
 from tallyroll.model.foreign.mappings import Mappings
+from tallyroll.model.periods import month_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_id
@@ -52,6 +55,7 @@ from tallyroll.ports.effects import Effects
 if TYPE_CHECKING:
     from tallyroll.ports.rate import Turn
 
+MONTHS_GUESSED_MAX = 12
 _LENGTHS_UNCHANGED = "#lengths = :lengths"
 
 
@@ -67,6 +71,9 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
 
     def found(self, calendar: Calendar) -> Calendar:
         return parse_calendar(self._put_once(CALENDAR, calendar_facts(calendar)))
+
+    def put_secret(self, secret: str) -> None:
+        self._table.update_if(secret_change(secret))
 
     def append_mapping(self, read: Mappings, text: str) -> None:
         self._table.update_if(mapping_change(read, read.with_latest(text)))
@@ -122,6 +129,43 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
             if month_key(first) <= month <= month_key(last):
                 found += self._states(month, first, last)
         return [window for window in found if since <= window.start < until]
+
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        """Queries every month of the span, side by side, up to a year of them: the list of months
+        would be a request before.
+        """
+        months, at = list[str](), month_of(max(since, 0))
+        while at.start < min(until, TS_MS_MAX + 1) and len(months) <= MONTHS_GUESSED_MAX:
+            months.append(month_key(window_id(at.start)))
+            at = month_of(at.end)
+        if len(months) > MONTHS_GUESSED_MAX:
+            return self.windows(since, until), {}
+        jobs = [partial(self._both, month, since, until) for month in months]
+        parts = self._table.effects.together(jobs, MONTHS_GUESSED_MAX)
+        windows = [window for found, _ in parts for window in found]
+        return windows, {name: spec for _, specs in parts for name, spec in specs.items()}
+
+    def _both(
+        self, month: str, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        first, last = window_id(max(since, 0)), window_id(min(until, TS_MS_MAX + 1) - 1)
+        items = list(
+            self._table.between(
+                month,
+                first,
+                f"{last}#~",
+                FilterExpression="attribute_exists(#status) OR attribute_exists(#suffix)",
+                ExpressionAttributeNames={"#status": "status", "#suffix": "suffix"},
+            )
+        )
+        windows = [parse_window(item) for item in items if "status" in item]
+        specs = [parse_spec(item) for item in items if "status" not in item]
+        return (
+            [window for window in windows if since <= window.start < until],
+            {spec.window: spec for spec in specs},
+        )
 
     def _states(self, month: str, first: WindowId, last: WindowId) -> list[Window]:
         # Specs and notes lie between the states; only states have a status.

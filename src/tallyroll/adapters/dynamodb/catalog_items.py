@@ -5,7 +5,7 @@ state      pk 2026-11   sk {window}#state       replaced whole if `version` is u
 hot        pk 2026-11   sk {window}#hot         `keys` that may need more shards, those `throttled`
 straggler  pk 2026-11   sk {window}#straggler   `at`, the latest recorded time in ms
 calendar   pk ~catalog  sk calendar             lengths, which only grow; genesis;
-                                                mappings, mapped_until, marked
+                                                mappings, mapped_until, marked; secret
 live       pk ~catalog  sk live                 since, opened, created, version
 months     pk ~catalog  sk months               the set of all months that have windows
 
@@ -61,17 +61,25 @@ def parse_calendar(item: Item) -> Calendar:
         facts.get("marked", False),
     )
     grid = Grid(tuple((since, ms) for since, ms in facts["lengths"]))
-    return Calendar(grid, facts["genesis"], mappings)
+    return Calendar(grid, facts["genesis"], mappings, facts.get("secret", ""))
 
 
 def calendar_facts(calendar: Calendar) -> Facts:
-    """What a new calendar's item holds; without mappings nothing of these."""
+    """What a new calendar's item holds; without mappings or a secret nothing of these."""
     facts: Facts = {"lengths": calendar.grid.lengths, "genesis": calendar.genesis}
     mappings = calendar.mappings
     if mappings.entries:
         facts["mappings"], facts["marked"] = mappings.entries, mappings.marked
         facts["mapped_until"] = mappings.until
+    if calendar.secret:
+        facts["secret"] = calendar.secret
     return facts
+
+
+def secret_change(secret: str) -> dict[str, Any]:
+    """The update that gives a calendar without a secret this one."""
+    without = "attribute_exists(pk) AND attribute_not_exists(#secret)"
+    return {"Key": CALENDAR, **expressed("SET #secret = :secret", without, secret=secret)}
 
 
 def mapping_change(read: Mappings, appended: Mappings) -> dict[str, Any]:

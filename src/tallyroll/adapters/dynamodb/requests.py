@@ -87,27 +87,8 @@ class DynamoTable:
         Requests 100 keys at a time, concurrently. Raises Throttled if keys stay unprocessed for 8
         tries.
         """
-        trips = [
-            partial(self._get_batch, keys[at : at + BATCH_GET_KEYS_MAX])
-            for at in range(0, len(keys), BATCH_GET_KEYS_MAX)
-        ]
-        return [item for trip in self.effects.together(trips, TRIPS_AT_ONCE) for item in trip]
-
-    def _get_batch(self, keys: Sequence[Key]) -> list[Item]:
-        found: list[Item] = []
-        request: Mapping[str, Any] = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
-        for _ in BATCH_GET.attempts(self.effects):
-            reply = self.caller.read("BatchGetItem", RequestItems=request)
-            found += reply["Responses"].get(self.name, [])
-            request = reply.get("UnprocessedKeys") or {}
-            if not request:
-                return found
-        left = len(request[self.name]["Keys"])
-        raise Throttled(
-            f"BatchGetItem: {left} keys of {self.name} stay unprocessed after"
-            f" {BATCH_GET.tries} tries",
-            "UnprocessedKeys",
-        )
+        places = [(self.name, key) for key in keys]
+        return [item for _, item in batch_get(self.caller, self.effects, places)]
 
     def query(self, condition: str, values: Mapping[str, Any], **more: Any) -> Iterator[list[Item]]:
         """The items that match a key condition, in pages; `more` are parameters of Query."""
@@ -195,6 +176,43 @@ class DynamoTable:
                     left.append(row)
             rows = left
         return findings
+
+
+def batch_get(
+    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+) -> list[tuple[str, Item]]:
+    """The existing items of distinct (table, key), in no order, each with its table.
+
+    Requests 100 keys at a time, of several tables at once, concurrently. Raises Throttled if keys
+    stay unprocessed for 8 tries, and Missing if one of the tables does not exist.
+    """
+    trips = [
+        partial(_get_batch, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
+        for at in range(0, len(places), BATCH_GET_KEYS_MAX)
+    ]
+    return [found for trip in effects.together(trips, TRIPS_AT_ONCE) for found in trip]
+
+
+def _get_batch(
+    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+) -> list[tuple[str, Item]]:
+    found: list[tuple[str, Item]] = []
+    request: dict[str, Any] = {}
+    for table, key in places:
+        request.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
+    for _ in BATCH_GET.attempts(effects):
+        reply = caller.read("BatchGetItem", RequestItems=request)
+        for table, items in reply["Responses"].items():
+            found += [(table, item) for item in items]
+        request = reply.get("UnprocessedKeys") or {}
+        if not request:
+            return found
+    left = sum(len(asked["Keys"]) for asked in request.values())
+    raise Throttled(
+        f"BatchGetItem: {left} keys of {', '.join(request)} stay unprocessed after"
+        f" {BATCH_GET.tries} tries",
+        "UnprocessedKeys",
+    )
 
 
 @contextmanager

@@ -44,6 +44,7 @@ from tallyroll.adapters.dynamodb.requests import (
     REASON_CONDITION,
     Action,
     DynamoTable,
+    batch_get,
     in_dynamodb,
     throttled_tables,
 )
@@ -65,6 +66,7 @@ from tallyroll.model.retractions import Tombstone, TombstoneName, decrements_of
 from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.backoff import GATE
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec, Metering, Outcome, Verdict
@@ -196,6 +198,21 @@ class DynamoStore(DynamoTables):
         keys = [record_key(key, spec.shard(key, name), name) for key, name in dict.fromkeys(names)]
         found = map(_record, self._table(spec.table).get_all(keys))
         return {(record.key, record.id): record for record in found}
+
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        windows = {in_dynamodb(spec.table): spec.window for spec in specs}
+        places = [
+            (spec.table, record_key(key, spec.shard(key, name), name))
+            for spec in specs
+            for key, name in dict.fromkeys(names)
+        ]
+        found: dict[WindowId, dict[RecordName, Record]] = {}
+        for table, item in batch_get(self._caller, self._effects, places):
+            record = _record(item)
+            found.setdefault(windows[table], {})[record.key, record.id] = record
+        return found
 
     def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
         """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").

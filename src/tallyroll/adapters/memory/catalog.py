@@ -50,6 +50,10 @@ class MemoryCatalog:
             self._calendar = calendar
         return self._calendar
 
+    def put_secret(self, secret: str) -> None:
+        if self._calendar and not self._calendar.secret:
+            self._calendar = replace(self._calendar, secret=secret)
+
     def append_mapping(self, read: Mappings, text: str) -> None:
         appended = read.with_latest(text)
         if self._calendar and self._calendar.mappings == read:
@@ -64,7 +68,8 @@ class MemoryCatalog:
     def extend(self, read: Calendar, extended: Calendar, live: LivePointer) -> bool:
         if self._calendar != read or self._live != live:
             return False
-        self._calendar = replace(extended, mappings=self._calendar.mappings)
+        kept = self._calendar
+        self._calendar = replace(extended, mappings=kept.mappings, secret=kept.secret)
         self._live = replace(live, version=live.version + 1)
         return True
 
@@ -97,6 +102,12 @@ class MemoryCatalog:
     def windows(self, since: int, until: int) -> list[Window]:
         found = [window for window in self._windows.values() if since <= window.start < until]
         return sorted(found, key=lambda window: window.start)
+
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], dict[WindowId, Spec]]:
+        found = self.windows(since, until)
+        return found, self.specs([window.id for window in found])
 
     def create(self, window: Window, calendar: Calendar | None = None) -> bool:
         if calendar and calendar != self._calendar:

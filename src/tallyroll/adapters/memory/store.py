@@ -43,6 +43,7 @@ from tallyroll.model.sharding import random_suffix, stable_hash
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 
@@ -176,6 +177,12 @@ class MemoryStore(MemoryTables):
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         found = {name: self.record(spec, *name) for name in names}
         return {name: record for name, record in found.items() if record}
+
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        found = {spec.window: self.lookup(spec, names) for spec in specs}
+        return {window: some for window, some in found.items() if some}
 
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         items = self.items(spec.table)

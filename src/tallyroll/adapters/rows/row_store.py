@@ -31,10 +31,13 @@ from tallyroll.model.sharding import random_suffix
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 from tallyroll.ports.table_listing import TableFacts
+
+WINDOWS_AT_ONCE = 4  # each with up to `AT_ONCE` requests
 
 FINE = Element(Answer.FINE)
 GROUPED = "it counts under several keys, for which this window's store has no transactions"
@@ -164,6 +167,13 @@ class RowStore:
         found = self._effects.together(jobs, AT_ONCE)
         counted = self._counted(spec, [row for row in found if row])
         return {(row.key, row.id): row for row in counted}
+
+    def lookup_across(
+        self, specs: Sequence[Spec], names: Sequence[RecordName]
+    ) -> Mapping[WindowId, Mapping[RecordName, Record]]:
+        jobs = [partial(self.lookup, spec, names) for spec in specs]
+        found = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        return {spec.window: some for spec, some in zip(specs, found, strict=True) if some}
 
     def identities(self, names: Sequence[str]) -> Mapping[str, IdentityItem]:  # noqa: ARG002
         """There are none: settings refuse them here."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from cyclopts import Parameter
 
@@ -21,6 +22,7 @@ def _number(text: str) -> float:
 
 
 RATE = Parameter(metavar="X", converter=read_by(_number))
+GB = Parameter(metavar="GB", converter=read_by(_number))
 
 
 def events_of(source: LineSource, bad: list[int], screen: Screen) -> Iterator[tuple[Event, int]]:
@@ -35,3 +37,15 @@ def events_of(source: LineSource, bad: list[int], screen: Screen) -> Iterator[tu
         if not isinstance(envelope, Event):
             raise UsageError(f"line {number} is a packet: give the events that are in it")
         yield envelope, len(text.encode())
+
+
+@contextmanager
+def options_named(names: Mapping[str, str]) -> Iterator[None]:
+    """Let errors name the option where they begin with the field that it is."""
+    try:
+        yield
+    except UsageError as error:
+        field, space, rest = str(error).partition(" ")
+        if field not in names:
+            raise
+        raise UsageError(f"{names[field]}{space}{rest}") from None

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, Run, duration, read_by
-from tallyroll.cli.planning.inputs import RATE, events_of
+from tallyroll.cli.planning.capacity import (
+    NO_BULK,
+    NO_TABLE,
+    BulkOptions,
+    ProvisionedOptions,
+    show_bulk,
+    show_table,
+)
+from tallyroll.cli.planning.inputs import RATE, events_of, options_named
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import UsageError
@@ -19,10 +27,11 @@ from tallyroll.model.specs import IdentityScope
 from tallyroll.model.windows import WINDOW_NAMES, iso
 from tallyroll.planning import prices
 from tallyroll.planning.alternatives import cheaper, explained
+from tallyroll.planning.bulk import BulkLoad, bulk_of, bulk_plan
 from tallyroll.planning.costs import CostLine, deleting_month, dollars_of, month_of
 from tallyroll.planning.keys import score_lines, scored_key
 from tallyroll.planning.lines import as_json, lines_of
-from tallyroll.planning.load import PeakLoad, sampled
+from tallyroll.planning.load import PeakLoad, Sample, sampled
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
@@ -37,6 +46,14 @@ def _length(text: str) -> int | str:
 _LENGTH = Parameter(metavar="TIME", converter=read_by(_length), n_tokens=1)
 _OF_READS = {"reads_per_second": "--reads", "staleness_seconds": "--staleness"}
 _OF_FILES = {**_OF_READS, "packed": "--packed", "keys_asked": "--asked"}
+_OF_BULK = {
+    "events_per_second": "--within is too short: events a second of",
+    "hottest_per_second": "--within is too short: events a second of the hottest key,",
+    "within": "--within",
+    "items": "--items",
+    "event_bytes": "--event-bytes",
+    "packed": "--packed",
+}
 
 
 @Parameter(name="*")
@@ -101,18 +118,6 @@ class LoadOptions:
         }
 
 
-@contextmanager
-def _options_named(names: Mapping[str, str]) -> Iterator[None]:
-    """Let errors name the option where they begin with the field that it is."""
-    try:
-        yield
-    except UsageError as error:
-        field, space, rest = str(error).partition(" ")
-        if field not in names:
-            raise
-        raise UsageError(f"{names[field]}{space}{rest}") from None
-
-
 NO_LOAD = LoadOptions()
 
 
@@ -128,6 +133,8 @@ def plan(
     keys: Annotated[str | None, Parameter(metavar="FILE")] = None,
     by: Annotated[str | None, Parameter(metavar="FIELD")] = None,
     sort: Annotated[str | None, Parameter(metavar="FIELD")] = None,
+    bulk: BulkOptions = NO_BULK,
+    table: ProvisionedOptions = NO_TABLE,
     context: bool = False,
     run: Run,
 ) -> int:
@@ -138,8 +145,9 @@ def plan(
     formula and its source. AWS is called with --from-deployment alone.
 
     The load is that of a FILE of events (JSON Lines, as `tallyroll send` takes it)
-    at its busiest second, or that of --rate and --hottest. With --keys it scores
-    a field of items as partition key instead.
+    at its busiest second, or that of --rate and --hottest. With --within it plans
+    to load the FILE in that time, with --keys it scores a field of items as
+    partition key, with --units it shows the partitions of a provisioned table.
 
     With --from-deployment the load is that of the running pipeline in its last
     windows. It reads catalog, tallies, metrics and quotas, changes nothing, and
@@ -149,7 +157,9 @@ def plan(
       tallyroll plan --rate 5000 --hottest 2000 --mean 300
       tallyroll plan events.jsonl --packed 1000 --context
       tallyroll --name votes plan --from-deployment
+      tallyroll plan history.jsonl --within 30m
       tallyroll plan --keys orders.jsonl --by customer --sort placed_at
+      tallyroll plan --units 5000/2000 --raised 8000/2000 --stored 90 --cut 500/200
 
     :param file: plan for these events (JSON Lines) instead of --rate, as they happened
     :param from_deployment: measure the running pipeline, and say what to change
@@ -161,34 +171,56 @@ def plan(
     :param sort: the field that is to be the sort key, with --keys
     :param context: print the CDK context that deploys it; with --from-deployment, what to change
     """
+    given = {file, window, retention, identity, keys, by, sort} != {None} or bulk != NO_BULK
+    if table != NO_TABLE:
+        if given or from_deployment or context or of != NO_LOAD:
+            raise UsageError(
+                "--units makes a table: give only --raised, --stored and --cut with it"
+            )
+        return show_table(table, run.screen)
     if from_deployment:
-        given = {file, window, retention, identity, keys, by, sort} != {None}
         if given or replace(of, reads=0.0, staleness=1_000) != NO_LOAD:
             raise UsageError("--from-deployment measures the load: give only --reads, --staleness")
         return _from_deployment(of, run, context=context)
     if keys is not None or by is not None:
-        if context or {file, window, retention, identity} != {None} or of != NO_LOAD:
+        others = {file, window, retention, identity} != {None} or bulk != NO_BULK
+        if context or others or of != NO_LOAD:
             raise UsageError("--keys scores a partition key: give only --by and --sort with it")
         return _score(keys, by, sort, run.screen)
-    if sort is not None:
-        raise UsageError("--sort: give --keys FILE and --by FIELD with it")
-    settings = _settings(window, retention, identity or IdentityScope.WINDOW)
+    settings = _settings(sort, window, retention, identity or IdentityScope.WINDOW)
+    if bulk != NO_BULK:
+        return _bulk(file, bulk, of, settings, run.screen, context=context)
+    return _of_peak(file, of, settings, run.screen, context=context)
+
+
+def _of_peak(
+    file: str | None, of: LoadOptions, settings: Settings, screen: Screen, *, context: bool
+) -> int:
+    """Plan for the peak of a file, or of the options."""
     if file is None:
-        with _options_named(of.names):
+        with options_named(of.names):
             made, bad = planned(of.load(), settings), 0
     elif (of.rate, of.hottest, of.mean) != (None, None, None):
         raise UsageError("give FILE, or --rate, --hottest and --mean, not both")
     elif (of.event_bytes, of.distinct) != (NO_LOAD.event_bytes, NO_LOAD.distinct):
         raise UsageError("FILE says how large and how many: leave out --event-bytes, --distinct")
     else:
-        with _options_named(_OF_FILES):
-            load, bad = _load_of(file, of, run.screen)
+        with options_named(_OF_FILES):
+            load, bad = _load_of(file, of, screen)
             made = planned(load, settings)
-    _show(made, run.screen, context=context)
+    _show(made, screen, context=context)
     return DONE_IN_PART if bad else DONE
 
 
-def _settings(window: int | str | None, retention: int | None, identity: IdentityScope) -> Settings:
+def _settings(
+    sort: str | None,
+    window: int | str | None,
+    retention: int | None,
+    identity: IdentityScope,
+) -> Settings:
+    """The settings to plan for. Raises UsageError."""
+    if sort is not None:
+        raise UsageError("--sort: give --keys FILE and --by FIELD with it")
     settings = Settings(identity=identity)
     if isinstance(window, str):
         settings = replace(settings, window=window)
@@ -207,7 +239,7 @@ def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
     case, screen = run.checkup(None), run.screen
     made = run.pipeline(case.settings)
     facts, not_known = survey(case, run.calendar(made), made.gauges)
-    with _options_named(_OF_READS):
+    with options_named(_OF_READS):
         found = feedback(facts, of.reads, of.staleness / 1_000)
     if context:
         screen.line(found.context, json.dumps(found.context, indent=2))
@@ -222,8 +254,47 @@ def _from_deployment(of: LoadOptions, run: Run, *, context: bool) -> int:
     return DONE
 
 
-def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]:
-    """The load of a file, and how many of its lines are no events."""
+def _bulk(
+    file: str | None,
+    bulk: BulkOptions,
+    of: LoadOptions,
+    settings: Settings,
+    screen: Screen,
+    *,
+    context: bool,
+) -> int:
+    """Plan to load a file, or so many items, in a given time."""
+    if context:
+        raise UsageError("--within plans a load, no deployment: leave out --context")
+    if bulk.within is None or (file is None) == (bulk.items is None):
+        raise UsageError("--within TIME: give FILE with it, or --items N of --event-bytes")
+    plain = LoadOptions(packed=of.packed)
+    if file is None:
+        plain = replace(plain, event_bytes=of.event_bytes, distinct=of.distinct)
+    if of != plain:
+        sizes = "--packed" if file else "--event-bytes, --distinct, --packed"
+        raise UsageError(f"--within says the rate of a load: give only {sizes} of a load with it")
+    with options_named(_OF_BULK):
+        if file is not None:
+            sample, bad = _sampled(file, of, screen)
+            load = bulk_of(sample, settings)
+        else:
+            keys, bad = max(1, min(of.distinct, bulk.items or 0)), 0
+            load = BulkLoad(
+                items=bulk.items or 0,
+                item_bytes=of.event_bytes,
+                keys=keys,
+                hottest_share=1 / keys,
+                windows=1,
+                totals=keys,
+            )
+        made = bulk_plan(load, settings, seconds=bulk.within / 1_000, packed=of.packed)
+    show_bulk(load, made, screen)
+    return DONE_IN_PART if bad else DONE
+
+
+def _sampled(file: str, of: LoadOptions, screen: Screen) -> tuple[Sample, int]:
+    """The sample of a file, and how many of its lines are no events."""
     bad: list[int] = []
     with closing(LineSource(file)) as source:
         sample = sampled(events_of(source, bad, screen))
@@ -232,10 +303,16 @@ def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]
             f"{sample.with_ids:,} of {sample.events:,} events have ids of their own: these are"
             " deduplicated singly and not packed; the plan takes them as packed all the same"
         )
+    return sample, len(bad)
+
+
+def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]:
+    """The load of a file, and how many of its lines are no events."""
+    sample, bad = _sampled(file, of, screen)
     load = sample.load(
         packed=of.packed, reads_per_second=of.reads, staleness_seconds=of.staleness / 1_000
     )
-    return replace(load, keys_asked=of.asked), len(bad)
+    return replace(load, keys_asked=of.asked), bad
 
 
 def _show(made: Plan, screen: Screen, *, context: bool) -> None:

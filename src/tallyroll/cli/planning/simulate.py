@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import DURATION, Run, up_to
-from tallyroll.cli.planning.inputs import RATE, events_of
+from tallyroll.cli.planning.inputs import GB, RATE, events_of
 from tallyroll.cli.screen import Screen
 from tallyroll.client.jsonlines import LineSource
 from tallyroll.errors import Missing, UsageError
@@ -48,6 +48,9 @@ class WorldOptions:
     :param writers: the most writers at once (4 by default)
     :param window: length of the windows, each a new table (1h by default)
     :param random_sort_keys: ids do not ascend with time, so DynamoDB can divide a shard
+    :param partitions: how many the first table starts with (as its throughput needs by default)
+    :param stored: the GB that the first table starts with (0 by default)
+    :param reads: counts a second that are read from the table (0 by default)
     :param seed: of all chance (1 by default)
     """
 
@@ -66,6 +69,9 @@ class WorldOptions:
     writers: Annotated[int, up_to(1_000)] = 4
     window: Annotated[int, DURATION] = 3_600_000
     random_sort_keys: bool = False
+    partitions: Annotated[int, Parameter(metavar="N")] = 0
+    stored: Annotated[float, GB] = 0.0
+    reads: Annotated[float, RATE] = 0.0
     seed: Annotated[int, Parameter(metavar="N")] = 1
 
 

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from tallyroll.cli.arguments import HAPPENED, NUMBER, SINCE, UNTIL, WINDOW, Run, exclusive
+from tallyroll.cli.arguments import (
+    DATE,
+    MOMENT,
+    NUMBER,
+    SINCE,
+    UNTIL,
+    WINDOW,
+    Run,
+    exclusive,
+)
+from tallyroll.cli.reads.listing import apart, show_events
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
-from tallyroll.cli.screen import Cell, Screen, excerpt, number_of
+from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.retractions import RetractionNote
-from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
+from tallyroll.model.stored import StoredEvent
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import Count, WindowCount, counter_json
+from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
-from tallyroll.reads.jsonable import found_json, retracted_json, top_json
-from tallyroll.reads.merge import EVENTS_MAX
+from tallyroll.reads.jsonable import top_json
+from tallyroll.reads.ranges.dated import EventMatches, matches_json
+from tallyroll.reads.reader import KEYS_MAX
 from tallyroll.reads.top import Top
+
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
 
 TIME_LEFT_MS = 60_000
 _WHERE = exclusive()
@@ -61,10 +73,11 @@ def count(
 
     def look() -> tuple[list[Count], int]:
         waiting = run.waiting()  # asked before: what does not wait then is counted
-        counts = [
-            reader.count(key, since, until, TIME_LEFT_MS, by_window=windows)
-            for key in dict.fromkeys(keys)
-        ]
+        asked = list(dict.fromkeys(keys))
+        counts: list[Count] = []
+        for at in range(0, len(asked), KEYS_MAX):
+            some = asked[at : at + KEYS_MAX]
+            counts += reader.counts(some, since, until, TIME_LEFT_MS, by_window=windows)
         return counts, waiting
 
     def show(looked: tuple[list[Count], int]) -> None:
@@ -115,7 +128,8 @@ def event(
     event_id: Annotated[str, Parameter("ID")],
     /,
     *,
-    ts: Annotated[int | None, HAPPENED, Parameter(group=_WHERE)] = None,
+    date: Annotated[int | None, DATE, Parameter(group=_WHERE)] = None,
+    ts: Annotated[int | None, MOMENT, Parameter(group=_WHERE)] = None,
     window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
     fetch: bool = False,
     run: Run,
@@ -124,10 +138,12 @@ def event(
 
     Its window follows from --ts or --window, else from where its id is taken, if
     ids count once beyond their window (the setting identity), else from the time
-    in an id that is a UUIDv7. The id of a packed event is {packet id}:{index}; a
-    packet's own id gives all its events.
+    in an id that is a UUIDv7. With --date all windows of the day are asked at once;
+    an id that counted in several of them is found in each. The id of a packed event
+    is {packet id}:{index}; a packet's own id gives all its events.
 
     For example:
+      tallyroll event candidate-7 ballot-123 --date today
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
       tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --ts -1h
 
@@ -137,65 +153,30 @@ def event(
     """
     key, event_id = required_key(key), required_id(event_id)
     made, screen = run.pipeline(), run.screen
-    where = None if window is None else run.window(made, window)
-    found = made.reader.event(key, event_id, where, ts)
-    if fetch and isinstance(found.what, StoredEvent) and (there := found.what.reference):
-        whole = replace(found.what, payload=made.payload(there), reference=None)
-        found = replace(found, what=whole)
+    if date is None:
+        where = None if window is None else run.window(made, window)
+        matches = EventMatches((made.reader.event(key, event_id, where, ts),))
+    else:
+        matches = made.reader.event_on(key, event_id, date)
+    if fetch:
+        matches = replace(matches, found=tuple(_fetched(made, one) for one in matches.found))
     if screen.json:
-        screen.emit(found_json(found))
+        screen.emit(matches_json(matches))
         return 0
-    screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
-    _show_events(_apart(found.what), screen)
+    for found in matches.found:
+        screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
+        show_events(apart(found.what), screen)
+    if matches.archives:
+        dropped = number_of(len(matches.archives), "window")
+        screen.tell(f"{dropped} of the day were dropped: others with this id may be in the archive")
     return 0
 
 
-def events(
-    key: str,
-    /,
-    *,
-    window: Annotated[str, WINDOW],
-    limit: Annotated[int, NUMBER] = 100,
-    cursor: Annotated[str | None, Parameter(metavar="C")] = None,
-    run: Run,
-) -> int:
-    """List the events of a key in a window.
-
-    They come in the order of their ids (by code point), packets unpacked. With
-    --json each is a line as `tallyroll send` takes it and `tallyroll archive read`
-    gives it; one that was retracted has `retracted`, with who and why. If there are
-    more, a message tells the cursor that goes on.
-
-    For example:
-      tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
-
-    :param key: the key
-    :param limit: at most so many (100 by default)
-    :param cursor: go on after an earlier answer
-    """
-    key, made, screen = required_key(key), run.pipeline(), run.screen
-    reader, window = made.reader, run.window(made, window)
-    left, whole = limit, True
-    listed: list[StoredEvent] = []
-    while left and whole:
-        page = reader.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
-        found = [one for what in page.found for one in _apart(what)]
-        if screen.json:
-            sys.stdout.writelines(f"{_line(key, one)}\n" for one in found)
-        else:
-            listed += found
-        left -= len(found)
-        cursor, whole = page.cursor, page.complete
-        if cursor is None:
-            break
-    if not screen.json and listed:
-        _show_events(listed, screen)
-    if left == limit and cursor is None:
-        screen.tell(f"no events of {key} in {window}")
-    if cursor is not None:
-        why = "there may be more" if whole else "not all could be read in time"
-        screen.tell(f"{why}: go on with --cursor {cursor}")
-    return int(not whole)
+def _fetched(made: Pipeline, found: FoundEvent) -> FoundEvent:
+    if isinstance(found.what, StoredEvent) and (there := found.what.reference):
+        whole = replace(found.what, payload=made.payload(there), reference=None)
+        return replace(found, what=whole)
+    return found
 
 
 def top(
@@ -252,39 +233,3 @@ def _sums(
         of.retracted[0],
         format_amount(of.retracted[1]),
     )
-
-
-def _apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
-    return what.events if isinstance(what, StoredPacket) else (what,)
-
-
-def _line(key: str, one: StoredEvent) -> str:
-    line = event_line(key, one)
-    if one.retracted is None:
-        return line
-    # At the end of the text as it stands: its value may have more digits than a double holds.
-    return f'{line[:-1]},"retracted":{json.dumps(retracted_json(one.retracted))}}}'
-
-
-def _show_events(found: Iterable[StoredEvent], screen: Screen) -> None:
-    heads = ("id", "time", "value", "retracted by", "payload")
-    screen.table(
-        heads,
-        [(*_columns(one), _retracted(one.retracted), excerpt(_payload(one))) for one in found],
-    )
-
-
-def _columns(one: StoredEvent) -> tuple[Cell, ...]:
-    return one.id, iso(one.ts), format_amount(one.amount)
-
-
-def _retracted(note: RetractionNote | None) -> str:
-    if note is None:
-        return ""
-    return (note.by or "somebody") + (f": {note.why}" if note.why else "")
-
-
-def _payload(one: StoredEvent) -> str:
-    if one.reference:
-        return f"s3://{one.reference.bucket}/{one.reference.key}"
-    return one.payload or ""

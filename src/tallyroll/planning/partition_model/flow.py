@@ -9,11 +9,12 @@ aggregate with the writer's own transactions.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tallyroll.planning.partition_model.loads import LoadShape
+from tallyroll.planning.partition_model.other_loads import CountReads
 from tallyroll.planning.partition_model.result import HEAT_COLUMNS, TimeSeries, heat_of
 from tallyroll.planning.partition_model.table import Floats, TableModel
 from tallyroll.planning.partition_model.world import World, made_table, weights_of
@@ -32,6 +33,7 @@ class Lane:
     queued: float
     held: Floats
     mix: Floats
+    reads: CountReads
 
 
 def flowed(
@@ -68,6 +70,7 @@ def flowed(
                 course.heat.append(heat_of(each.table, taken, step))
             if each.table.split_hot():
                 _aligned(each)
+        course.reads_refused.append(lane.reads.refused(lane.table, step))
         course.came.append(came)
         course.counted.append(counted)
         course.queued.append(sum(each.queued for each in lanes))
@@ -81,8 +84,11 @@ def flowed(
 
 def _open(lanes: deque[Lane], world: World, mix: Floats, chance: np.random.Generator) -> None:
     """Begin a window. What waits for a window before the last two is counted there."""
+    if lanes:
+        world = replace(world, rules=world.rules.emptied())
     table = made_table(world, mix, chance)
-    lanes.append(Lane(table, 0.0, np.zeros(table.partitions), mix))
+    reads = CountReads(table, world.buckets, world.reads_per_second)
+    lanes.append(Lane(table, 0.0, np.zeros(table.partitions), mix, reads))
     while len(lanes) > TABLES_HELD:
         oldest = lanes.popleft()
         lanes[0].queued += oldest.queued + float(oldest.held.sum())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import SHARDS_DEFAULT
@@ -21,6 +23,7 @@ from tallyroll.planning.partition_model.loads import (
     step,
     zipf,
 )
+from tallyroll.planning.partition_model.other_loads import Burst, burst_of_totals
 from tallyroll.planning.partition_model.report import page
 from tallyroll.planning.partition_model.result import TimeSeries
 from tallyroll.planning.partition_model.study import fewest_shards, strategies, world_of
@@ -29,7 +32,7 @@ from tallyroll.planning.partition_model.transactions import Writing, played
 from tallyroll.planning.partition_model.world import World
 from tallyroll.planning.shards import KeyWrites
 
-HOUR_SECONDS = 3_600.0
+HOUR_SECONDS, GB = 3_600.0, 10**9
 PLAYED_PER_SECOND_MAX = 10_000  # events, one by one
 STEPS_MAX = 31 * 86_400
 Rows = list[tuple[str, ...]]
@@ -57,6 +60,9 @@ class Question:
     window: float = HOUR_SECONDS
     lasts: float | None = None
     random_sort_keys: bool = False
+    partitions: int = 0
+    stored: float = 0.0
+    reads: float = 0.0
     seed: int = 1
 
 
@@ -133,13 +139,20 @@ class Simulation:
             "throttled_share": round(course.refused_share, 4),
             "quiet_from_second": course.first_second_in_order(),
             "waiting": round(course.backlog * each),
+            "reads_throttled_share": round(float(np.mean(course.reads_refused or [0])), 4),
+            "totals": asdict(self.sealing()),
         }
+
+    def sealing(self) -> Burst:
+        """The totals of a window's keys, all of them, in the table of totals."""
+        return burst_of_totals(len(self.shape.keys), seed=self.seed)
 
     def summary(self, course: TimeSeries) -> Rows:
         """What came of it."""
         each, world = self.world.events_each, self.world
         quiet = course.first_second_in_order()
-        return [
+        reads, totals = course.reads_refused, self.sealing()
+        rows: Rows = [
             ("", "value"),
             ("load", self.shape.name),
             ("simulated", f"{self.seconds:,.0f} s"),
@@ -154,7 +167,15 @@ class Simulation:
             ("seconds with throttles", f"{course.refused_share:.1%}"),
             ("nothing throttled from", "never" if quiet is None else f"{quiet:,.0f} s on"),
             ("events waiting at the end", f"{course.backlog * each:,.0f}"),
+            (f"sealing {totals.keys:,} keys, write units", f"{totals.write_units:,}"),
+            (
+                "sealing, of that throttled",
+                f"{totals.throttled_seconds:,.0f} of {totals.seconds:,.0f} s",
+            ),
         ]
+        if world.reads_per_second and reads:
+            rows.append(("read units throttled", f"{float(np.mean(reads)):.1%}"))
+        return rows
 
     def page(self, course: TimeSeries, compared: Rows | None) -> str:
         """The report."""
@@ -174,6 +195,9 @@ def ready(question: Question) -> Simulation:
     seconds = covered if question.lasts is None else question.lasts
     if not 1 <= seconds <= STEPS_MAX:
         raise UsageError(f"--lasts {seconds:g}s: from 1 s to 31 days")
+    for name, bound in (("partitions", 100_000), ("stored", 1_000_000), ("reads", 10**9)):
+        if not 0 <= (number := getattr(question, name)) <= bound:
+            raise UsageError(f"--{name} {number:g}: must be from 0 to {bound:,}")
     most = max(shape.rate(second) for second in range(round(seconds)))
     shares = shape.mix(0.0)
     hottest = most * float(shares.max())
@@ -188,13 +212,21 @@ def ready(question: Question) -> Simulation:
         warm_units=question.warm_units,
         provisioned_units=question.provisioned,
         ascending_sort_keys=not question.random_sort_keys,
+        partitions=question.partitions,
+        stored_bytes=round(question.stored * GB),
     )
+    if question.partitions and question.partitions < rules.start_partitions:
+        raise UsageError(
+            f"--partitions {question.partitions}: throughput and size need at least"
+            f" {rules.start_partitions:,}"
+        )
     bare = World(
         shards=question.shards,
         writes=KeyWrites(0, 0),
         rules=rules,
         writers=question.writers,
         window_seconds=question.window,
+        reads_per_second=question.reads,
     )
     return Simulation(shape, load, world_of(load, bare), seconds, question.seed)
 

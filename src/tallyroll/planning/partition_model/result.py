@@ -20,6 +20,7 @@ class TimeSeries:
 
     Where transactions are played, `refused` and `tried` count these, and `ages` has how long the
     oldest message waited that was counted in a step, s; at the end, also what is left counts.
+    `reads_refused` are shares of the read units that counts ask for.
     """
 
     seconds: float
@@ -32,6 +33,7 @@ class TimeSeries:
     heat: list[Floats] = field(default_factory=list)
     tried: list[float] = field(default_factory=list)
     ages: list[float] = field(default_factory=list)
+    reads_refused: list[float] = field(default_factory=list)
 
     def delays(self) -> Floats:
         """By step, how long the message waited that was counted last, if the queue is in order, s;

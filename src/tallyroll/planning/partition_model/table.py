@@ -6,7 +6,7 @@ documented; `split_after_seconds` is assumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning.on_demand import GROWTH, GROWTH_SECONDS, split_for_heat, warm_partitions
-from tallyroll.planning.partitions import initial_partitions
+from tallyroll.planning.partitions import initial_partitions, storage_partitions
 
 Floats = NDArray[np.float64]
 SPLIT_AFTER_SECONDS = 120.0  # assumed: of throttling, until a partition is split for heat
@@ -33,7 +33,8 @@ class TableRules:
     a table that is not on demand. Without `adaptive`, a provisioned partition takes its even share
     only. `burst_seconds` of unused capacity are kept. Partitions are split after
     `split_after_seconds` of throttling, infinite for never, but within one collection only if its
-    sort keys do not ascend and it has no local indexes.
+    sort keys do not ascend and it has no local indexes. `partitions` and `stored_bytes` are those
+    that it starts with; 0: as many as its throughput and bytes need, and none.
     """
 
     warm_units: float = 0.0
@@ -43,6 +44,8 @@ class TableRules:
     split_after_seconds: float = SPLIT_AFTER_SECONDS
     ascending_sort_keys: bool = True
     local_indexes: bool = False
+    partitions: int = 0
+    stored_bytes: int = 0
 
     @property
     def start_units(self) -> float:
@@ -51,10 +54,16 @@ class TableRules:
 
     @property
     def start_partitions(self) -> int:
-        """Partitions of a new table."""
+        """Partitions at the start."""
         if self.provisioned_units:
-            return initial_partitions(write_units=self.provisioned_units)
-        return warm_partitions(write_units=self.start_units)
+            made = initial_partitions(write_units=self.provisioned_units)
+        else:
+            made = warm_partitions(write_units=self.start_units)
+        return max(made, self.partitions, storage_partitions(stored_bytes=self.stored_bytes))
+
+    def emptied(self) -> TableRules:
+        """Those of the next window's table, which is new."""
+        return replace(self, partitions=0, stored_bytes=0)
 
 
 class TableModel:
@@ -73,7 +82,7 @@ class TableModel:
         self.units = rules.start_units
         self.tokens: Floats = np.full(count, self._refill)
         self.table_tokens = self.units
-        self.stored: Floats = np.zeros(count)
+        self.stored: Floats = np.full(count, rules.stored_bytes / count)
         self.hot_seconds: Floats = np.zeros(count)
         self.age = 0.0
         self.peak = 0.0

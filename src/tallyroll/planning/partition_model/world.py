@@ -31,7 +31,7 @@ class World:
 
     `writes` are the write units of one event; a message holds `events_each` events, an item
     `item_bytes`. `suffix` is how a record gets its shard. `in_flight_max` messages are delivered
-    and not yet deleted, at the most.
+    and not yet deleted, at the most. `reads_per_second` are the counts that are read from tables.
     """
 
     shards: int
@@ -51,6 +51,7 @@ class World:
     buckets: int = 64
     window_seconds: float = 3_600.0
     in_flight_max: int = IN_FLIGHT_MAX
+    reads_per_second: float = 0.0
 
     def __post_init__(self) -> None:
         if self.suffix not in SUFFIXES:

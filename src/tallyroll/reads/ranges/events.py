@@ -1,0 +1,296 @@
+"""The events of a key in a range of windows, in one order: by window, and then by id.
+
+A page reads windows from its place on. The state of each is read after its shards: if its table is
+not being dropped then, it was there during the read, and what was not found does not exist. Of
+sealed windows only those are read in which the key has a total: without one it has no events there,
+now and for ever. A window of which nothing is left to list cannot end a later page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from tallyroll.errors import Missing, Throttled, UsageError
+from tallyroll.model.states import Calendar, Status, Window
+from tallyroll.model.stored import StoredPacket
+from tallyroll.model.windows import Grid, Span, WindowId, iso, window_id
+from tallyroll.reads.counts import COUNT_MS
+from tallyroll.reads.found import FoundEvent
+from tallyroll.reads.jsonable import stored_json
+from tallyroll.reads.lookups import Lookups, deadline_of
+from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, LAST_BYTES_MAX, event_bytes
+from tallyroll.reads.parts import ListedPart, PartAsked
+from tallyroll.reads.ranges.cursors import (
+    BEGIN,
+    RangePlace,
+    RangeQuery,
+    check_query,
+    range_cursor,
+    read_range_cursor,
+    secret_of,
+)
+from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dropped, range_of
+
+LISTED_AT_ONCE = 48  # windows whose states are listed together
+WINDOWS_AT_ONCE = 4  # that are read side by side, each from up to 16 shards
+STREAMED_EVENTS, STREAMED_BYTES = 5_000, 8 * 1024 * 1024  # of a page that no answer has to hold
+ORDERED_MAX = EVENTS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class EventsPage:
+    """Events (or packets) of a key in [since, until) in ms, ascending by window and id, each with
+    its window.
+
+    `then` is the place to go on at, and None at the end. If time ran out, it is not `complete`:
+    there are fewer events than asked for, and the place continues without a gap.
+    """
+
+    query: RangeQuery
+    found: tuple[FoundEvent, ...]
+    then: RangePlace | None
+    complete: bool
+    as_of: int
+    cursor: str | None = None
+
+
+class RangeReads(Lookups):
+    """Events over ranges of windows."""
+
+    def events_page(
+        self,
+        key: str,
+        since: int | None = None,
+        until: int | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> EventsPage:
+        """Up to `limit` events of a key in the windows that start in [since, until) in ms, both
+        bounds of windows, from `cursor` on; fewer if they are large. By default from the pipeline's
+        first window to the current one.
+
+        An event that is written meanwhile appears if its place lies after the cursor. Raises
+        Archived if a window was dropped: of the whole range without a cursor, later of the windows
+        that are still to be listed. Raises UsageError, Absent and StoreError, Missing also until a
+        roller has put the secret of cursors.
+        """
+        if not 1 <= limit <= EVENTS_MAX:
+            raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
+        calendar = calendar_of(self._catalog)
+        secret = secret_of(calendar)
+        if cursor is None:
+            query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
+            place = RangePlace(query.span.start)
+        else:
+            query, place = read_range_cursor(cursor, secret)
+            check_query(RangeQuery(key, query.span, packed), query, since, until)
+            if calendar.grid.at(place.window).start != place.window:
+                raise UsageError("the cursor is of a window that there is not: begin again")
+        page = self._page_of(calendar.grid, query, place, limit, BYTES_MAX, time_left_ms)
+        if page.then is None:
+            return page
+        return replace(page, cursor=range_cursor(secret, query, page.then))
+
+    def events_within(
+        self, key: str, since: int | None = None, until: int | None = None, *, packed: bool = False
+    ) -> Iterator[FoundEvent]:
+        """All events of a key in the windows that start in [since, until) in ms, both bounds of
+        windows, ascending by window and id. Holds a page of them in memory.
+
+        Raises what `events_page` does; a window that is dropped meanwhile ends it with Archived.
+        """
+        calendar = calendar_of(self._catalog)
+        query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
+        for page in self.pages_of(query, RangePlace(query.span.start)):
+            yield from page.found
+
+    def pages_of(self, query: RangeQuery, place: RangePlace) -> Iterator[EventsPage]:
+        """The events of a query from a place on, in large pages."""
+        grid = calendar_of(self._catalog).grid
+        then: RangePlace | None = place
+        while then:
+            page = self._page_of(grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS)
+            if page.then == then:
+                raise Throttled("events: nothing of a page could be read in time", "NoProgress")
+            yield page
+            then = page.then
+
+    def _whole_range(
+        self, calendar: Calendar, key: str, since: int | None, until: int | None
+    ) -> Span:
+        """The range. Raises Archived if one of its windows was dropped."""
+        span = range_of(calendar, self._effects.now(), since, until)
+        windows = self._catalog.windows(span.start, span.end)
+        if archives := archives_of(windows):
+            raise archived(f"events of {key!r}", archives, windows, remedy=True)
+        return span
+
+    def _page_of(
+        self,
+        grid: Grid,
+        query: RangeQuery,
+        place: RangePlace,
+        most: int,
+        size: int,
+        time_left_ms: int,
+    ) -> EventsPage:
+        now = self._effects.now()
+        deadline = deadline_of(now, time_left_ms)
+        found: list[FoundEvent] = []
+
+        def page(then: RangePlace | None, *, complete: bool = True) -> EventsPage:
+            return EventsPage(query, tuple(found), then, complete, now)
+
+        for windows in self._groups(grid, query, place, most, found):
+            first = windows[0].start
+            if self._effects.now() >= deadline:
+                return page(place if first == place.window else RangePlace(first), complete=False)
+            asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
+            for window, part in self._parts_of(windows, asked, place):
+                taken = sum(map(event_bytes, part.found))
+                if found and taken > size + LAST_BYTES_MAX:
+                    return page(RangePlace(window.start))
+                marked = self._marked(query.key, window, (part.found, part.least_keys))
+                found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
+                size -= taken
+                if part.then:
+                    return page(RangePlace(window.start, part.then), complete=part.complete)
+                if len(found) >= most or size <= 0:
+                    ended = window.end >= query.span.end
+                    return page(None if ended else RangePlace(window.end))
+        return page(None)
+
+    def _groups(
+        self,
+        grid: Grid,
+        query: RangeQuery,
+        place: RangePlace,
+        most: int,
+        found: Sequence[FoundEvent],
+    ) -> Iterator[list[Window]]:
+        """The windows from a place on that may hold events of the key, in groups to be read side by
+        side: as many as are known to hold no more than a page of `most` events has room for beside
+        those `found` so far.
+        """
+        at = place.window
+        while at < query.span.end:
+            span = Span(at, query.span.end)
+            last = next(islice(grid.over(span.start, span.end), LISTED_AT_ONCE, None), None)
+            span = Span(at, last.start if last else query.span.end)
+            windows = self._catalog.windows(span.start, span.end)
+            known = self._known(query.key, windows, span)
+            group: list[Window] = []
+            held = 0
+            for window in windows:
+                n = known.get(window.id)
+                if window.status.sealed and not dropped(window) and n is None:
+                    continue
+                room = most - len(found) - held
+                if group and (n is None or n > room or len(group) == WINDOWS_AT_ONCE):
+                    yield group
+                    group, held = [], 0
+                group.append(window)
+                held += n or 0
+                if n is None:
+                    yield group
+                    group, held = [], 0
+            if group:
+                yield group
+            at = span.end
+
+    def _known(self, key: str, windows: Sequence[Window], span: Span) -> Mapping[WindowId, int]:
+        """How many events of the key each sealed window holds that has any. Read after the states:
+        a window that is sealed has its totals.
+        """
+        if not any(window.status.sealed for window in windows):
+            return {}
+        totals = self._totals.of_key(key, window_id(span.start), window_id(span.end))
+        return {total.window: total.n + total.corrections.before[0] for total in totals}
+
+    def _parts_of(
+        self, windows: Sequence[Window], asked: PartAsked, place: RangePlace
+    ) -> list[tuple[Window, ListedPart]]:
+        """A part of each window, and the windows' states after they were read. Raises Archived."""
+        specs = self._specs.specs([window.id for window in windows])
+        begun = [window for window in windows if window.id in specs]
+        jobs = [
+            partial(self._parts.read, specs[window.id], replace(asked, position=place.position))
+            if window.start == place.window
+            else partial(self._parts.read, specs[window.id], asked)
+            for window in begun
+        ]
+        gone = None
+        parts: list[ListedPart] = []
+        try:
+            parts = self._effects.together(jobs, WINDOWS_AT_ONCE)
+        except Missing as missing:
+            gone = missing
+        after = {
+            window.id: window for window in self._catalog.windows(windows[0].start, windows[-1].end)
+        }
+        states = [after[window.id] for window in windows]
+        if archives := archives_of(states):
+            raise archived(f"events of {asked.key!r}", archives)
+        if gone:
+            raise gone
+        for window, state in zip(windows, states, strict=True):
+            if window.id not in specs and state.status is not Status.CREATING:
+                raise Missing(f"window {window.id} has opened just now: ask again", "NoSpec")
+        return [(after[window.id], part) for window, part in zip(begun, parts, strict=True)]
+
+    def events_by_time(
+        self,
+        key: str,
+        since: int | None = None,
+        until: int | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        packed: bool = False,
+    ) -> EventsPage:
+        """All events of a key in a range of windows by their times, at most `ORDERED_MAX` of them
+        and a megabyte. Raises UsageError if there are more, and what `events_page` raises.
+        """
+        calendar = calendar_of(self._catalog)
+        query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
+        place = RangePlace(query.span.start)
+        page = self._page_of(calendar.grid, query, place, ORDERED_MAX, BYTES_MAX, time_left_ms)
+        if page.then and page.complete:
+            raise UsageError(
+                f"order time: there are more than {ORDERED_MAX:,} events, or than a megabyte of"
+                f" them, from {iso(query.span.start)} to {iso(query.span.end)}: give a shorter"
+                f" range, leave order out, or use tallyroll events --order time"
+            )
+        return EventsPage(query, by_time(page.found), None, page.complete, page.as_of)
+
+
+def by_time(found: Sequence[FoundEvent]) -> tuple[FoundEvent, ...]:
+    """Events by their times, then by windows and ids; a packet is where its first event is."""
+    return tuple(sorted(found, key=lambda one: (time_of(one), one.window, one.what.id)))
+
+
+def time_of(found: FoundEvent) -> int:
+    """When (ms) an event happened, or the first of a packet."""
+    what = found.what
+    return min(one.ts for one in what.events) if isinstance(what, StoredPacket) else what.ts
+
+
+def events_page_json(page: EventsPage) -> dict[str, Any]:
+    """A page as JSON; `cursor` is absent after the last."""
+    answer: dict[str, Any] = {
+        "key": page.query.key,
+        "since": iso(page.query.span.start),
+        "until": iso(page.query.span.end),
+        "events": [{"window": one.window, **stored_json(one.what)} for one in page.found],
+        "as_of": iso(page.as_of),
+        "complete": page.complete,
+    }
+    if page.cursor:
+        answer["cursor"] = page.cursor
+    return answer
