@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tallyroll.reads.hints
-import tallyroll.reads.lookups
+import tallyroll.reads.parts
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.errors import StateConflict
 from tallyroll.model.states import Status
@@ -27,7 +27,7 @@ def watch_heat(system: System, patch: pytest.MonkeyPatch) -> None:
     stripes, wishes = _Stripes(system), _Wishes(system)
     watched(patch, system.store, stripes, "raise_stripes", "_stripes", "retract")
     watched(patch, system.catalog, stripes, "advance")
-    watched(patch, tallyroll.reads.lookups, stripes, "shards_to_list")
+    watched(patch, tallyroll.reads.parts, stripes, "shards_to_list")
     watched(patch, tallyroll.reads.hints, stripes, "covers_all")
     patch.setattr(DynamoStore, "tallies", stripes.reading(DynamoStore.tallies))
     watched(patch, system.catalog, wishes, "put_wishes", "put_spec")

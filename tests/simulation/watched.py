@@ -166,7 +166,8 @@ class SimStore(MemoryStore):
 
     def read_stripes(self, table: str, places: Sequence[Key]) -> list[Item]:
         """The existing ones of these stripes."""
-        self._lens.reveal(table, [each["sk"]["S"].removeprefix(TALLY) for each in places])
+        stripes = [each["sk"]["S"].removeprefix(TALLY) for each in places]
+        self._lens.reveal(table, dict.fromkeys(each.rpartition(".")[0] for each in stripes))
         items = self.items(table)
         names = [(each["pk"]["S"], each["sk"]["S"]) for each in places]
         return [items[name] for name in names if name in items]
