@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tallyroll.model.specs import STRIPES_RULE, Spec
-from tallyroll.model.states import Wishes
+from tallyroll.model.states import Window, Wishes
 from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
 from tallyroll.settings.common import STRIPES_OF_SHARDS
@@ -42,8 +42,14 @@ class CatalogOfBefore:
 
     def specs(self, windows: Sequence[WindowId]) -> Mapping[WindowId, Spec]:
         """The specs, whose suffix it does not know."""
-        found = self._catalog.specs(windows)
-        return {window: self._read(spec) for window, spec in found.items()}
+        return self._all_read(self._catalog.specs(windows))
+
+    def windows_with_specs(
+        self, since: int, until: int
+    ) -> tuple[list[Window], Mapping[WindowId, Spec]]:
+        """The same beside the states."""
+        windows, found = self._catalog.windows_with_specs(since, until)
+        return windows, self._all_read(found)
 
     def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
         """Freeze a spec, whatever is wished."""
@@ -52,6 +58,9 @@ class CatalogOfBefore:
     def wishes(self) -> Wishes:
         """It reads none."""
         return Wishes()
+
+    def _all_read(self, found: Mapping[WindowId, Spec]) -> dict[WindowId, Spec]:
+        return {window: self._read(spec) for window, spec in found.items()}
 
     def _read(self, spec: Spec) -> Spec:
         if RULE not in spec.suffix:

@@ -159,7 +159,7 @@ PLANTED = (
     Planted(planted_heat.stripes_by_a_cached_number, 67),
     Planted(planted_heat.number_read_after_the_stripes, 67),
     Planted(planted_heat.stripes_lowered, 132),
-    Planted(planted_heat.stripes_beyond_what_the_release_before_reads, 33),
+    Planted(planted_heat.stripes_beyond_what_the_release_before_reads, 132),
     Planted(planted_heat.hint_trusted_without_its_count, 260),
     Planted(planted_heat.wish_taken_after_the_freeze, 184),
     Planted(planted_heat.wish_lost_between_read_and_put, 67),
