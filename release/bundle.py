@@ -32,6 +32,8 @@ _LEFT_OUT = (
     "operations/",
     "adapters/memory/",
     "archive/parquet/",
+    "client/sources/",
+    "locking/",
 )  # no function imports them
 _SOURCE_SUFFIXES = frozenset({".py", ".typed"})
 # What an installer writes into a package's metadata: it differs from machine to machine.

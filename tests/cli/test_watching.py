@@ -76,12 +76,13 @@ def counting(cli: CommandLine, key: str, n: int) -> Callable[[], object]:
 def failing(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> Callable[[], None]:
-    """Let the next look at the catalog fail, once."""
-    real = cli.pipeline.catalog.calendar
+    """Let the next count fail: its look at what it knows, and the reads in place of that."""
+    real, errors = cli.pipeline.catalog.calendar, [error, error]
 
     def fail() -> Any:
-        monkeypatch.setattr(cli.pipeline.catalog, "calendar", real)
-        raise error
+        if not errors[1:]:
+            monkeypatch.setattr(cli.pipeline.catalog, "calendar", real)
+        raise errors.pop()
 
     return lambda: monkeypatch.setattr(cli.pipeline.catalog, "calendar", fail)
 

@@ -137,14 +137,19 @@ class Program:
             if isinstance(node, ast.Assign)
             for pair in _assigned(node)
         )
-        for port, argument in zip(_ports(use_case), built.args, strict=True):
+        for port, argument in zip(_ports(use_case), _spread(built.args, local), strict=True):
             given = local.get(argument.id) if isinstance(argument, ast.Name) else argument
             if isinstance(given, ast.IfExp):  # a port that only some settings need
                 given = given.body
-            giver = given_by.get(given.attr) if isinstance(given, ast.Attribute) else None
+            giver, where = None, (WIRING, "")
+            if isinstance(given, ast.Attribute):
+                giver = given_by.get(given.attr)
+            elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name):
+                where = self.function(WIRING, given.func.id) or where
+                giver = self.functions.get(where)
             if giver:
                 adapters[self.named(use_case.module, port.annotation)] = self.named(
-                    WIRING, giver.returns
+                    where[0], giver.returns
                 )
         # The queue's adapter is given the bucket's.
         adapters.setdefault(BUCKET, self.named(WIRING, given_by["bucket"].returns))
@@ -271,6 +276,17 @@ def _ports(use_case: Class) -> list[ast.arg | ast.AnnAssign]:
     fields = [node for node in use_case.node.body if isinstance(node, ast.AnnAssign)]
     positional = takewhile(lambda field: ast.unparse(field.annotation) != "KW_ONLY", fields)
     return [field for field in positional if "init=False" not in ast.unparse(field)]
+
+
+def _spread(arguments: list[ast.expr], local: dict[str, ast.expr]) -> Iterator[ast.expr]:
+    """The arguments of a call, those of a tuple one by one."""
+    for each in arguments:
+        if isinstance(each, ast.Starred) and isinstance(each.value, ast.Name):
+            given = local[each.value.id]
+            assert isinstance(given, ast.Tuple)
+            yield from given.elts
+        else:
+            yield each
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:

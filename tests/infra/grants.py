@@ -19,6 +19,7 @@ TABLE_OF = {
     "adapters.dynamodb.corrections": "totals",
     "adapters.dynamodb.totals_table": "totals",
 }
+ALL_AT_ONCE = "adapters.glances"  # asks three tables by one request
 # IAM's names where they are not the operation's own. A transaction needs what its parts need.
 # Sources: DynamoDB Developer Guide, "Using IAM with DynamoDB transactions"; Service Authorization
 # Reference, "Actions, resources, and condition keys for Amazon SQS" and "... for Amazon S3".
@@ -67,6 +68,8 @@ def needed(call: Call) -> Grants:
         return {(there, f"sqs:{action}")}
     shared = call.module in ("adapters.dynamodb.requests", "adapters.dynamodb.actions")
     module = call.adapter.rpartition(".")[0] if shared else call.module
+    if module == ALL_AT_ONCE:
+        return {(table, f"dynamodb:{action}") for table in ("windows", "catalog", "totals")}
     table = "exports" if action == "DescribeExport" else TABLE_OF[module]
     return {(table, f"dynamodb:{action}")} | IN_THE_CALLERS_NAME.get(action, set())
 

@@ -61,7 +61,9 @@ def test_every_item_comes_back(
         chunks = list(record.chunks)
         for each in all_records([record]):
             item = CODEC.item_of(each)
-            item = StoredItem(item.pk, item.sk, {**item.attributes, **otherwise})
+            # Another number of events would be another packet.
+            changed = {k: v for k, v in otherwise.items() if k != "n" or each.n == 1}
+            item = StoredItem(item.pk, item.sk, {**item.attributes, **changed})
             stored = parse_item(item.attributes)
             assert isinstance(stored, Record)
             made = converted(stored, item, CODEC, lambda key, *_, some=chunks: of(some, key))
@@ -69,7 +71,7 @@ def test_every_item_comes_back(
             found = restored(*made, CODEC)
             assert found == [item, *own]
             assert [CODEC.encode(one) for one in found[1:]] == [*map(CODEC.encode, own)]
-            assert (made.rest.items is None) == (otherwise.keys().isdisjoint({"new", "n"}))
+            assert (made.rest.items is None) == (changed.keys().isdisjoint({"new", "n"}))
             if own or not chunks:
                 assert rows_of(found, CODEC) == made.rows
             assert len(made.rows) == each.n

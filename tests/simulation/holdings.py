@@ -12,6 +12,7 @@ from typing import Any
 
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
+from tallyroll.errors import Missing
 from tallyroll.model.states import Status, Window
 
 Identity = tuple[str, str, str]
@@ -231,7 +232,10 @@ def last_items(
 
     It is to `fail` if a dropped window's table is back and may count.
     """
-    items = list(store.items(window.table).values()) if window.table in store.tables() else []
+    try:
+        items = list(store.items(window.table).values())
+    except Missing:  # also one that is being made again
+        items = []
     if window.status is Status.DROPPED and may_count(items):
         fail(f"3: {window.id} is dropped, but its table is back and takes commits")
     begun = window.status in (Status.DROPPING, Status.DROPPED)

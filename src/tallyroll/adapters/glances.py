@@ -28,7 +28,7 @@ class DynamoGlances:
 
     def __init__(self, store: DynamoStore, catalog: DynamoCatalog, totals: DynamoTotals) -> None:
         self._store = store
-        self._catalog = catalog.table
+        self._catalog = catalog.own_table
         self._totals = totals.table
 
     def look(self, at: Glance) -> Seen:

@@ -73,6 +73,12 @@ def test_dynamodb_is_asked_nothing_about_a_table_in_keyspaces(verb: str) -> None
     assert refused.value.code == "NoKeyspace"
 
 
+def test_dynamodb_is_not_asked_for_records_of_windows_in_keyspaces() -> None:
+    with pytest.raises(Refused, match=REMEDY) as refused:
+        in_dynamodb_alone().lookup_across([spec_of(table=THERE)], [("k", "a")])
+    assert refused.value.code == "NoKeyspace"
+
+
 def test_a_commit_to_a_table_in_keyspaces_is_no_invalid_one() -> None:
     store, spec = in_dynamodb_alone(), spec_of(table=THERE)
     for outcome in (store.commit(spec, [record_with("a")], []), store.retract(spec, [])):

@@ -21,7 +21,8 @@ HERE, THERE = "votes-20261120T080000Z", "keyspaces:votes-20261120T080000Z"
 VERBS = sorted(
     name
     for name, verb in inspect.getmembers(Store, inspect.isfunction)
-    if not name.startswith("_") and name not in ("metering_of", "identities")  # of no window table
+    if not name.startswith("_")
+    and name not in ("metering_of", "identities", "lookup_across")  # not of one window's table
 )
 
 
@@ -46,6 +47,22 @@ def test_a_verb_goes_to_the_store_of_its_table(verb: str) -> None:
         if inspect.signature(getattr(Store, verb)).return_annotation != "None":
             assert answer is mine.return_value
         assert [call for call in others.method_calls if table in str(call)] == []
+
+
+def test_records_of_several_windows_are_looked_up_in_the_stores_of_their_tables() -> None:
+    dynamodb, keyspaces = (create_autospec(MemoryStore, instance=True) for _ in range(2))
+    here, there = spec_of(table=HERE), spec_of(table=THERE, window="20261120T090000Z")
+    names = [("k", "a")]
+    for store, spec in ((dynamodb, here), (keyspaces, there)):
+        store.lookup_across.return_value = {spec.window: {names[0]: record_with("a")}}
+
+    found = RoutedStore(dynamodb, lambda: keyspaces, StillEffects()).lookup_across(
+        [here, there], names
+    )
+
+    assert found.keys() == {here.window, there.window}
+    dynamodb.lookup_across.assert_called_once_with([here], names)
+    keyspaces.lookup_across.assert_called_once_with([there], names)
 
 
 def test_what_writes_cost_is_known_without_a_connection() -> None:

@@ -66,7 +66,7 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
         self._table = DynamoTable(caller, effects, table)
 
     @property
-    def table(self) -> DynamoTable:
+    def own_table(self) -> DynamoTable:
         """The catalog's table."""
         return self._table
 
