@@ -50,8 +50,8 @@ WINDOWS_NAMED = 5
 @dataclass(frozen=True, slots=True)
 class _Page:
     """Reads that all letters of a page share; `specs` are those of the windows in which they may
-    count, and `identities` the stored ones of their ids, by name. `default` is where events go that
-    can no longer count in their own window.
+    count, and `identities` the stored ones of their ids, by name; `unread` is why these could not
+    be read. `default` is where events go that can no longer count in their own window.
     """
 
     calendar: Calendar
@@ -59,6 +59,7 @@ class _Page:
     window: Callable[[WindowId], Window | None]
     specs: Mapping[WindowId, Spec]
     identities: Mapping[str, IdentityItem]
+    unread: StoreError | None
 
 
 @dataclass(eq=False)
@@ -142,8 +143,12 @@ class Redriver:
         names = dict.fromkeys(
             item.name for each in events for item in _identities(each, default, specs)
         )
-        stored = self.store.identities([*names]) if names else {}
-        return _Page(calendar, default, cache(self.catalog.window), specs, stored)
+        stored, unread = dict[str, IdentityItem](), None
+        try:
+            stored |= self.store.identities([*names]) if names else {}
+        except StoreError as error:
+            unread = error
+        return _Page(calendar, default, cache(self.catalog.window), specs, stored, unread)
 
     def _calendar(self, letters: Sequence[ReceivedLetter]) -> Calendar | None:
         """The calendar, with mappings that are settled for these letters."""
@@ -236,6 +241,8 @@ class Redriver:
         they do not tell. Raises Leave if its id is taken by another event.
         """
         items = _identities(event, page.default, page.specs)
+        if items and page.unread:
+            raise page.unread
         stored = [(each, found) for each in items if (found := page.identities.get(each.name))]
         for each, found in stored:
             if found.digest == each.digest:

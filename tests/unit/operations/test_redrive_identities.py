@@ -122,6 +122,11 @@ def test_while_identities_cannot_be_read_the_letter_stays() -> None:
     pipeline.store.identities = throttled  # type: ignore[method-assign]
     assert operator.one().why == "not looked up"
     assert len(pipeline.queue.dead_letters) == 1
+    seal(pipeline, hour(6))
+    message = pipeline.message({"v": 1, "key": "k"}, sent=LATE)  # needs none
+    pipeline.queue.reject([Rejection(message, Reason.WINDOW_SEALED, "sealed", hour(6))])
+    assert {each.why for each in operator.redrive()} == {"not looked up", ""}
+    assert len(pipeline.queue.dead_letters) == 1
 
 
 def test_however_old_a_letter_is_whose_record_stands_is_counted_already() -> None:

@@ -55,6 +55,11 @@ def test_one_event_is_answered_as_by_its_window(written: Pipeline) -> None:
     assert isinstance(packet, StoredPacket)
 
 
+def test_the_last_day_of_all() -> None:
+    with pytest.raises(Absent, match="there is no event 'a' of key 'k' from 9999-12-31"):
+        ask(opened(), "a", date="9999-12-31")
+
+
 def test_one_id_in_several_windows(written: Pipeline) -> None:
     body = ask(written, "a")
     assert (body["window"], body["value"]) == (hour(7), "7")

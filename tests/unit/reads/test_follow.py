@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Archived, UsageError
+from tallyroll.errors import Archived, Throttled, UsageError
 from tallyroll.model.states import Status
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.ranges.follow import FOLLOW_MS, FollowingReads
@@ -68,6 +68,23 @@ def test_events_below_the_last_one_come_too() -> None:
         lambda: write(pipeline, "z", "c"),
     )
     assert followed(pipeline) == ["m", "n", "a", "b", "c", "z"]
+
+
+def test_a_window_that_cannot_be_read_now_is_read_at_the_next_look() -> None:
+    pipeline = opened()
+    write(pipeline, "m")
+    real = pipeline.store.tallies
+
+    def throttled(*_: Any) -> Any:
+        pipeline.store.tallies = real  # type: ignore[method-assign]
+        raise Throttled("BatchGetItem: slow down", "Throttling")
+
+    def fail_once() -> None:
+        write(pipeline, "n")
+        pipeline.store.tallies = throttled  # type: ignore[method-assign]
+
+    when_asleep(pipeline, fail_once, lambda: None)
+    assert followed(pipeline, START) == ["m", "n"]
 
 
 def test_following_by_the_cursor_alone_would_lose_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,8 @@ def test_by_time(written: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "ORDERED_MAX", 9)
     with pytest.raises(UsageError, match=r"more than 9 events.*give a shorter range"):
         ask(written, order="time")
+    monkeypatch.setattr(events, "ORDERED_MAX", 10)
+    assert len(ids(ask(written, order="time"))) == 10
 
 
 # --- the secret, and cursors

@@ -141,10 +141,11 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
         """Queries every month of the span, side by side, up to a year of them: the list of months
         would be a request before.
         """
-        months, at = list[str](), month_of(max(since, 0))
-        while at.start < min(until, TS_MS_MAX + 1) and len(months) <= MONTHS_GUESSED_MAX:
-            months.append(month_key(window_id(at.start)))
-            at = month_of(at.end)
+        months, at, end = list[str](), max(since, 0), min(until, TS_MS_MAX + 1)
+        while at < end and len(months) <= MONTHS_GUESSED_MAX:
+            month = month_of(at)
+            months.append(month_key(window_id(month.start)))
+            at = month.end
         if len(months) > MONTHS_GUESSED_MAX:
             return self.windows(since, until), {}
         jobs = [partial(self._both, month, since, until) for month in months]

@@ -125,6 +125,7 @@ class Counter:
         try:
             seen, revisions = self._look(glance, ask_all=bool(new))
         except StoreError:
+            self._kept.forget(plan.range)  # else the next count would fail as this one did
             return None
         if not self._holds(plan, known, seen, now):
             self._kept.forget(plan.range)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyroll.errors import Absent, Archived, Missing
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.records import Record, RecordName
 from tallyroll.model.states import Window
 from tallyroll.model.stored import StoredPacket, packed_id, stored
@@ -80,7 +81,7 @@ class DatedReads(Lookups):
         archives = dict(sorted(archives.items()))
         if matches:
             return EventMatches(tuple(matches), archives)
-        where = f"from {iso(span.start)} to {iso(span.end)}"
+        where = f"from {iso(span.start)} to {iso(min(span.end, TS_MS_MAX))}"
         absent = f"there is no event {event_id!r} of key {key!r} {where}"
         if archives:
             raise archived(f"{absent} in a window that is left", archives)

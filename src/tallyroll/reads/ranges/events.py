@@ -260,8 +260,9 @@ class RangeReads(Lookups):
         calendar = calendar_of(self._catalog)
         query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
         place = RangePlace(query.span.start)
-        page = self._page_of(calendar.grid, query, place, ORDERED_MAX, BYTES_MAX, time_left_ms)
-        if page.then and page.complete:
+        most = ORDERED_MAX + 1
+        page = self._page_of(calendar.grid, query, place, most, BYTES_MAX, time_left_ms)
+        if page.complete and (page.then or len(page.found) > ORDERED_MAX):
             raise UsageError(
                 f"order time: there are more than {ORDERED_MAX:,} events, or than a megabyte of"
                 f" them, from {iso(query.span.start)} to {iso(query.span.end)}: give a shorter"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from tallyroll.errors import Missing
+from tallyroll.errors import Missing, Throttled, Unknown
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.states import Window
 from tallyroll.model.stored import StoredPacket
@@ -68,12 +68,14 @@ class FollowingReads(RangeReads):
             followed = open_ones.setdefault(window.id, _Followed())
             try:
                 stored = self._store.tallies(specs[window.id], [key])[key].stored
+                if stored != followed.stored:
+                    yield from self._news(key, window, followed)
+                    followed.stored = stored
             except Missing:
                 self._raise_if_dropped(key, window)
                 raise
-            if stored != followed.stored:
-                yield from self._news(key, window, followed)
-                followed.stored = stored
+            except (Throttled, Unknown):
+                continue  # the next look reads it again
             if window.status.sealed:  # it was before its tally was read
                 ended.add(window.id)
                 del open_ones[window.id]
