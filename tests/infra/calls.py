@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from tests.infra.given import assigned, spread
+
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "src" / "tallyroll"
 # In memory for tests, or for the command: no function imports them.
@@ -135,9 +137,9 @@ class Program:
             pair
             for node in ast.walk(body)
             if isinstance(node, ast.Assign)
-            for pair in _assigned(node)
+            for pair in assigned(node)
         )
-        for port, argument in zip(_ports(use_case), _spread(built.args, local), strict=True):
+        for port, argument in zip(_ports(use_case), spread(built.args, local), strict=True):
             given = local.get(argument.id) if isinstance(argument, ast.Name) else argument
             if isinstance(given, ast.IfExp):  # a port that only some settings need
                 given = given.body
@@ -278,27 +280,6 @@ def _ports(use_case: Class) -> list[ast.arg | ast.AnnAssign]:
     return [field for field in positional if "init=False" not in ast.unparse(field)]
 
 
-def _spread(arguments: list[ast.expr], local: dict[str, ast.expr]) -> Iterator[ast.expr]:
-    """The arguments of a call, those of a tuple one by one."""
-    for each in arguments:
-        if isinstance(each, ast.Starred) and isinstance(each.value, ast.Name):
-            given = local[each.value.id]
-            assert isinstance(given, ast.Tuple)
-            yield from given.elts
-        else:
-            yield each
-
-
-def _assigned(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
-    """The names that an assignment gives values, also several at once."""
-    target, value = node.targets[0], node.value
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        pairs = list(zip(target.elts, value.elts, strict=True))
-    else:
-        pairs = [(target, value)]
-    yield from ((name.id, given) for name, given in pairs if isinstance(name, ast.Name))
-
-
 class Locals:
     """The names in a function body whose class is known."""
 
@@ -314,7 +295,7 @@ class Locals:
                 for one in node.args.args:
                     self._types.setdefault(one.arg, program.named(module, one.annotation))
             if isinstance(node, ast.Assign):
-                for name, value in _assigned(node):
+                for name, value in assigned(node):
                     if found := program.type_of(value, self):
                         self._types[name] = found
 

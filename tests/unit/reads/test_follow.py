@@ -81,7 +81,7 @@ def test_a_window_that_cannot_be_read_now_is_read_at_the_next_look() -> None:
 
     def fail_once() -> None:
         write(pipeline, "n")
-        pipeline.store.tallies = throttled  # type: ignore[method-assign]
+        pipeline.store.tallies = throttled  # type: ignore[assignment, method-assign]
 
     when_asleep(pipeline, fail_once, lambda: None)
     assert followed(pipeline, START) == ["m", "n"]
