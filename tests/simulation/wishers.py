@@ -58,7 +58,7 @@ class Wishers:
                 else:
                     self._split(desk, key, world.now + clock_ms)
             except StateConflict as conflict:
-                world.note(f"wishes in vain: {conflict}")
+                world.note(f"wish refused: {conflict}")
             except (Absent, StoreError):
                 return
 
