@@ -323,5 +323,5 @@ PLANTED = (
     Planted(keys_by_processing_time, 1),
     Planted(one_key_of_a_group_retracted, 7),
     Planted(read_without_settling, 0),
-    Planted(appended_without_a_condition, 0, SLOW_APPENDS),
+    Planted(appended_without_a_condition, 7, SLOW_APPENDS),
 )

@@ -73,12 +73,12 @@ def totals_read_before_the_states(patch: Patch) -> None:
     """A window that is sealed in between is in neither."""
     read = Counter.counts
 
-    def hasty(self: Any, keys: Any, *rest: Any) -> Any:
+    def hasty(self: Any, keys: Any, *rest: Any, **more: Any) -> Any:
         totals = self._totals
         found = [total for key in keys for total in totals.of_key(key, "", "99999999T999999Z")]
         self._totals = _Stale(totals, found)
         try:
-            return read(self, keys, *rest)
+            return read(self, keys, *rest, **more)
         finally:
             self._totals = totals
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.lifecycle import state_machine
 from tallyroll.model.states import Moment, Status, Window
 from tests.simulation import stale
@@ -26,8 +27,8 @@ from tests.simulation import stale
 Patch = pytest.MonkeyPatch
 
 
-def _eventual(patch: Patch, verb: str) -> None:
-    patch.setattr(stale, "EVENTUAL", stale.EVENTUAL | {verb})
+def _eventual(patch: Patch, *verbs: str) -> None:
+    patch.setattr(stale, "EVENTUAL", stale.EVENTUAL | {*verbs})
 
 
 def record_read_eventually(patch: Patch) -> None:
@@ -50,12 +51,19 @@ def window_read_eventually(patch: Patch) -> None:
 
 
 def windows_read_eventually(patch: Patch) -> None:
-    _eventual(patch, "windows")
+    _eventual(patch, "windows", "windows_with_specs")
 
 
 def specs_read_eventually(patch: Patch) -> None:
-    """A window without a spec has taken nothing in yet: one that has events is left out."""
+    """A window without a spec has taken nothing in yet: one that has events is left out. The specs
+    do not come with the windows, as in a range of over a year.
+    """
     _eventual(patch, "specs")
+
+    def apart(self: Any, since: int, until: int) -> Any:
+        return self.windows(since, until), {}
+
+    patch.setattr(MemoryCatalog, "windows_with_specs", apart)
 
 
 def live_pointer_read_eventually(patch: Patch) -> None:
