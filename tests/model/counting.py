@@ -13,9 +13,10 @@ W's table is not dropped between two requests of one read, which are seconds, an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from tests.model.search import Found, search
 
 OPEN, SHUT, TOTALED, SEALED, REMADE = range(5)  # W
 ABSENT, CREATED, BEGUN = range(3)  # P: not there; without a spec; with one
@@ -105,42 +106,15 @@ class State(NamedTuple):
 Step = tuple[str, State]
 
 
-@dataclass
-class Found:
-    """The states that were reached; the promise that is broken, and the way there."""
-
-    states: int = 0
-    broken: Promise | None = None
-    trace: list[str] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-
-
-def explore(world: World, mistake: Mistake | None = None) -> Found:
+def explore(world: World, mistake: Mistake | None = None) -> Found[Promise]:
     """All states, breadth first, or those until a promise is broken."""
     start = State(world.status, int(world.status > OPEN), 1 if world.status > SHUT else NONE)
-    came: dict[State, tuple[State, str] | None] = {start: None}
-    todo, found = [start], Found()
-    for state in todo:
-        for step, after in _steps(state, world, mistake):
-            found.seen.add(step.partition(":")[0])
-            if after in came:
-                continue
-            came[after] = state, step
-            todo.append(after)
-            if after.wrong:
-                found.broken, found.states = Promise[after.wrong], len(came)
-                at = after
-                while way := came[at]:
-                    at, led = way
-                    found.trace.insert(0, led)
-                return found
-    found.states = len(came)
-    return found
+    return search(start, lambda state: _steps(state, world, mistake), Promise)
 
 
-def explore_all(mistake: Mistake | None = None) -> Found:
+def explore_all(mistake: Mistake | None = None) -> Found[Promise]:
     """The states of all worlds together; of a mistake, the first world that breaks a promise."""
-    whole = Found()
+    whole = Found[Promise]()
     for world in WORLDS:
         found = explore(world, mistake)
         whole.states += found.states

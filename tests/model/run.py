@@ -12,6 +12,7 @@ from tests.model import counting, stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
+from tests.model.search import Found
 from tests.model.wishes import tell_wishes
 from tests.model.words import told
 from tests.model.world import World
@@ -108,8 +109,9 @@ def _counting() -> int:
 
 def _apart(
     what: str,
-    right: stripes.Found | counting.Found,
-    planted: Mapping[stripes.Mistake, stripes.Found] | Mapping[counting.Mistake, counting.Found],
+    right: Found[stripes.Promise] | Found[counting.Promise],
+    planted: Mapping[stripes.Mistake, Found[stripes.Promise]]
+    | Mapping[counting.Mistake, Found[counting.Promise]],
 ) -> int:
     """Tell of a model of its own: without mistakes, and with each."""
     print(f"\n{what}: {right.states:,} states")

@@ -8,9 +8,10 @@ the window closes. No step has a clock or a gate: what is promised follows from 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from tests.model.search import Found, search
 
 FEWEST, MOST = 1, 3  # stripes in the beginning, and as many as the release before reads
 BEYOND = MOST + 1
@@ -69,36 +70,9 @@ START = State((0,) * BEYOND, FEWEST, (FEWEST, FEWEST), FEWEST, IDLE, False, 0, -
 Step = tuple[str, State]
 
 
-@dataclass
-class Found:
-    """The states that were reached; the promise that is broken, and the way there."""
-
-    states: int = 0
-    broken: Promise | None = None
-    trace: list[str] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-
-
-def explore(mistake: Mistake | None = None, events: int = 3) -> Found:
+def explore(mistake: Mistake | None = None, events: int = 3) -> Found[Promise]:
     """All states, breadth first, or those until a promise is broken."""
-    came: dict[State, tuple[State, str] | None] = {START: None}
-    todo, found = [START], Found()
-    for state in todo:
-        for step, after in _steps(state, mistake, events):
-            found.seen.add(step.partition(":")[0])
-            if after in came:
-                continue
-            came[after] = state, step
-            todo.append(after)
-            if after.wrong:
-                found.broken, found.states = Promise[after.wrong], len(came)
-                at = after
-                while way := came[at]:
-                    at, led = way
-                    found.trace.insert(0, led)
-                return found
-    found.states = len(came)
-    return found
+    return search(START, lambda state: _steps(state, mistake, events), Promise)
 
 
 def _steps(state: State, mistake: Mistake | None, events: int) -> Iterator[Step]:

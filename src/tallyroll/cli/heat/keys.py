@@ -94,12 +94,12 @@ def merge(key: str, /, *, run: Run) -> int:
 def list_keys(*, hot: bool = False, run: Run) -> int:
     """List hot keys: those with shards of their own, and wishes.
 
-    Of each in the current window: its shards and stripes, as frozen (writers may
-    raise stripes), since which window it has as many shards (100 are looked at),
-    and why: wish, option (hot_shards), throttles or rate. Then the changes in
-    coming windows that are frozen, and wishes for windows that are not. `lacks`
-    names a wish that a window was frozen without, as by a roller of an older
-    release: exit status 1.
+    Of each in the current window: its shards and stripes (a key with shards of its
+    own never gets more stripes within a window), since which window it has as many
+    shards (100 are looked at), and why: wish, option (hot_shards), throttles or
+    rate. Then the changes in coming windows that are frozen, and wishes for windows
+    that are not. `lacks` names a wish that a window was frozen without, as by a
+    roller of an older release: exit status 1.
 
     For example:
       tallyroll keys list --hot --json
