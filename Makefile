@@ -49,7 +49,7 @@ else
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30
 endif
 
-proof: $(VENV)/dev.stamp engine ## Run all tests, under coverage, and 200 fresh seeds of the simulation of faults
+proof: $(VENV)/dev.stamp engine ## Run what `make test` leaves out, coverage, and 200 fresh seeds of the simulation
 	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m coverage erase && rm -f coverage.json

@@ -16,7 +16,7 @@ from tests.durations import Durations, part_of
 from tests.faults import consistency
 from tests.faults import summary as faults_struck
 from tests.simulation import summary as seeds_simulated
-from tests.tiers import LEFT_OUT, QUICK_PARTS, TIER, Tier, load_profile
+from tests.tiers import LEFT_OUT, QUICK_PARTS, SEEN_BY_TEST, TIER, Tier, load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,26 +75,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a later tier runs, keep some parts from being traced, and have the one that
+    """Leave out what another tier runs, keep some parts from being traced, and have the one that
     deploys begin the run.
 
     Processes that are through with their own tests take over others' last ones: the first ones stay
     together, so that one process deploys, once.
     """
-    later = [item for item in items if is_later(item)]
-    if later:
-        config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if not is_later(item)]
+    others = [item for item in items if is_left_out(item)]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if not is_left_out(item)]
     items.sort(key=lambda item: part_of(item.nodeid) != "e2e")
     for item in items:
         if part_of(item.nodeid) in NOT_TRACED:
             item.add_marker(pytest.mark.no_cover)
 
 
-def is_later(item: pytest.Item) -> bool:
-    """Whether this tier leaves a test to a later one."""
+def is_left_out(item: pytest.Item) -> bool:
+    """Whether this tier leaves a test to another one."""
     if TIER is Tier.QUICK and part_of(item.nodeid) not in QUICK_PARTS:
         return True
+    if TIER is Tier.PROOF and part_of(item.nodeid) in SEEN_BY_TEST:
+        return not any(item.get_closest_marker(name) for name in LEFT_OUT[Tier.TEST])
     return any(item.get_closest_marker(name) for name in LEFT_OUT[TIER])
 
 

@@ -12,11 +12,11 @@ from hypothesis import settings
 
 
 class Tier(StrEnum):
-    """A tier of the tests, each with all that the ones before it have."""
+    """A tier of the tests."""
 
     QUICK = "quick"  # `make quick`: nothing that needs an engine or takes seconds
     TEST = "test"  # `make test`: what a change needs
-    PROOF = "proof"  # `make proof`: all, under coverage
+    PROOF = "proof"  # `make proof`: what `make test` leaves out, and what is traced, under coverage
 
 
 TIER = Tier(os.environ.get("TALLYROLL_TIER", Tier.TEST))
@@ -28,6 +28,12 @@ LEFT_OUT: dict[Tier, tuple[str, ...]] = {
     Tier.PROOF: (),
 }
 """The markers of tests that a tier leaves out."""
+SEEN_BY_TEST = {
+    *("demo", "drills", "e2e", "faults", "infra", "local", "model", "producing", "release"),
+}
+"""The parts of which `make proof` runs what is marked alone. The rest is not traced: it would be
+the same as in `make test`.
+"""
 _SHARE = {Tier.QUICK: 0.1, Tier.TEST: 0.4, Tier.PROOF: 1.0}
 _EXAMPLES = 100  # Hypothesis' own number
 
