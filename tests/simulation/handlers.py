@@ -21,6 +21,7 @@ from tests.simulation.gauges import Publisher
 from tests.simulation.identity_rules import shorten_days
 from tests.simulation.marking import watch
 from tests.simulation.plans import small_layout
+from tests.simulation.short_months import shorten_months
 from tests.simulation.small import SMALL
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def handlers_of(system: System) -> Iterator[None]:
             patch.setattr(module, name, number)
         metering = replace(system.metered.metering_of(""), shard_cost_max=SHARD_COST_MAX)
         patch.setattr(system.metered, "metering_of", staticmethod(lambda _: metering))
+        if system.plan.months:
+            shorten_months(patch)
         shorten_days(patch, system.plan.identities, system.day_seconds)
         if system.plan.with_fuse:
             patch.setattr(limits, "RECEIVES_ALONE", 6)

@@ -56,6 +56,9 @@ class _Catalog:
     def extend(self, extend: Perform, *args: Any) -> bool:
         changed = bool(extend(*args))
         self._hit("calendar-extended" if changed else "extended-in-vain")
+        lengths = [length for _, length in args[1].grid.lengths[-2:]]
+        if changed and any(isinstance(length, str) for length in lengths):
+            self._hit("months-extended")
         return changed
 
     def create(self, create: Perform, window: Any, *rest: Any) -> bool:

@@ -127,6 +127,7 @@ MARKS: Mapping[str, str] = {
     **HEAT_MARKS,
     # Windows and their states
     "calendar-extended": "windows get another length",
+    "months-extended": "windows by the calendar get another length, or others become such",
     "extended-in-vain": "windows get no other length, since another run was faster",
     "created-twice": "a window is created that is there",
     "created-by-an-old-calendar": "a window is refused, since the calendar has changed",

@@ -5,6 +5,7 @@ dead letters.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from tests.simulation.compared import REDRIVE, steps_of
 from tests.simulation.identity_rules import QUEUE_DAYS
 from tests.simulation.plans import SERVICES, SETTINGS, SETTLE_MS_MIN, START_MS, WINDOW_MS
 from tests.simulation.sent import Asked
+from tests.simulation.short_months import length_in
 from tests.simulation.wires import LettersWire, Wire, judged
 from tests.simulation.world import Group, SimEffects, Streams, Task
 
@@ -73,7 +75,7 @@ class Operator:
             "skew_ms": int(chance() * 10_000),
             "require_ts": chance() < 0.15,
             "ahead_windows": 1 + int(chance() * 3),
-            "window_seconds": (30, 60, 60, 60, 120)[int(chance() * 5)],
+            **self._length(chance()),
             "roller_period_ms": 5_000 + int(chance() * 10_000),
             "retention_ms": int(chance() * 60_000),
             "visibility_ms": 20_000 + int(chance() * 20_000),
@@ -86,6 +88,11 @@ class Operator:
             "cache_live_ms": int(chance() * 4_000),
             "cache_calendar_ms": _cached_ms(chance()),
         }
+
+    def _length(self, drawn: float) -> Mapping[str, Any]:
+        if self._system.plan.months:
+            return length_in(drawn)
+        return {"window_seconds": (30, 60, 60, 60, 120)[int(drawn * 5)]}
 
     def hold_back(self) -> None:
         """Hold a service back now and then, so that a backlog grows."""

@@ -51,6 +51,7 @@ from tests.simulation.retraction_rules import ASKING_MS, slowed
 from tests.simulation.retractors import Retractors
 from tests.simulation.sandboxes import Invocation, Platform, sqs_record
 from tests.simulation.sent import Sent
+from tests.simulation.short_months import first_length
 from tests.simulation.sqs_rules import Rules, rules
 from tests.simulation.warming import heat_up
 from tests.simulation.watched import SimCatalog, SimDeadLetters, SimQueue, SimStore
@@ -95,6 +96,7 @@ class System:
         self.catalog = SimCatalog(self)
         ruled = {"exporter": self.plan.exporter, "write_rate": self.plan.write_rate, **rule.first()}
         ruled |= {**self.plan.retractions.first(), **self.plan.heat.first()}
+        ruled |= first_length(self.plan, Random(f"{seed} first months"))
         self.settings = replace(self.base, **ruled)
         self.echoes, self.retractors = Echoes(self), Retractors(self)
         self.retract_commands = RetractCommands(self)

@@ -37,6 +37,7 @@ SETTINGS = Settings(
     transactions_at_once=3,
     cache_calendar_ms=20_000,
 )
+MONTHS = 0.1  # of seeds
 PAST_WINDOWS = 12  # so far before genesis the operator may open windows
 SETTLE_MS_MIN = SETTINGS.settle_ms  # of all deployments
 OVERSLEEP_MS_MAX = 500_000
@@ -53,7 +54,7 @@ class Plan:
     else goes wrong, so that no message may be rejected for a window that closed too early.
     `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
     `identities` is the rule by which ids count once, `retractions` who may take events back, `heat`
-    what is where keys have many shards.
+    what is where keys have many shards. With `months` windows are of the calendar, now and then.
     """
 
     with_fuse: bool
@@ -73,6 +74,7 @@ class Plan:
     identities: IdentityPlan = field(default_factory=IdentityPlan)
     retractions: RetractionPlan = field(default_factory=RetractionPlan)
     heat: HeatPlan = field(default_factory=HeatPlan)
+    months: bool = False
 
 
 def plan_of(seed: int) -> Plan:
@@ -86,6 +88,7 @@ def plan_of(seed: int) -> Plan:
         redrives=redrives(Random(f"{seed} redrive")),
         write_rate=write_rate(Random(f"{seed} rate")),
         heat=heat_plan(Random(f"{seed} raised"), FAULTS_MS, with_fuse=plan.with_fuse),
+        months=Random(f"{seed} grid").random() < MONTHS,
     )
 
 

@@ -18,9 +18,11 @@ from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
 from tallyroll.archive.layout import prefix_of, proof_key
 from tallyroll.lifecycle.cleanup import Cleanup
 from tallyroll.lifecycle.state_machine import Step, WindowFacts
+from tallyroll.model import windows
 from tallyroll.model.items import StoredItem
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
+from tallyroll.model.windows import WindowLength, end_of, start_of
 from tallyroll.ports.bucket import Bucket
 
 Patch = pytest.MonkeyPatch
@@ -89,6 +91,16 @@ def made_by_an_old_calendar(patch: Patch) -> None:
     """A roller that slept through a change of the windows' length makes one of the old length."""
     create = MemoryCatalog.create
     patch.setattr(MemoryCatalog, "create", lambda self, window, *_: create(self, window))
+
+
+def length_where_the_new_windows_begin(patch: Patch) -> None:
+    """Another length starts where a window of it begins, though one of the old length lasts on."""
+
+    def bound(_: WindowLength, after: WindowLength, at: int) -> int:
+        start = start_of(after, at)
+        return start if start == at else end_of(after, start)
+
+    patch.setattr(windows, "common_bound", bound)
 
 
 def dropped_without_proof(patch: Patch) -> None:

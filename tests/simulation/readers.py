@@ -57,6 +57,10 @@ class Reader:
         back = (current - world.start + PAST_WINDOWS * WINDOW_MS) // BOUND_MS
         since = current - int(self._chance() * back) * BOUND_MS
         until = since + (1 + int(self._chance() * 4)) * BOUND_MS
+        if self._system.plan.months:
+            spans = self._system.oracle.spans
+            since, least = spans.at(since)
+            until = max(least, spans.at(until)[0])
         return (since if self._chance() < 0.4 else None, until if self._chance() < 0.3 else None)
 
     def read(

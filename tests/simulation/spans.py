@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from tallyroll.model.states import Window
-from tallyroll.model.windows import WindowLength
+from tallyroll.model.windows import MONTH, QUARTER, WEEK, WindowLength
 from tallyroll.settings import Settings
 from tests.simulation.sent import Opened
+from tests.simulation.short_months import CYCLE_DAYS, DAY_MS, DAYS, ORIGIN_MS, WEEK_DAYS
 from tests.simulation.world import World
 
 
-def _in_ms(lengths: Sequence[tuple[int, WindowLength]]) -> tuple[tuple[int, int], ...]:
-    """The lengths, which are numbers here: a simulated life is too short for the calendar's."""
-    found = []
-    for since, length in lengths:
-        assert isinstance(length, int)
-        found.append((since, length))
-    return tuple(found)
+def _months() -> list[int]:
+    """When months begin by the short calendar, from long before a life until long after it."""
+    bounds = [ORIGIN_MS - 1_000 * CYCLE_DAYS * DAY_MS]
+    for days in 2_000 * DAYS:
+        bounds.append(bounds[-1] + days * DAY_MS)
+    return bounds
+
+
+MONTHS = _months()
+QUARTERS = MONTHS[4_000 % 3 :: 3]  # the one at the origin begins a quarter
+WEEK_MS = WEEK_DAYS * DAY_MS
+
+
+def _window(length: WindowLength, ts: int) -> tuple[int, int]:
+    """The begin and end (ms) of the window of a length in which an instant lies."""
+    if isinstance(length, int):
+        start = ts - ts % length
+        return start, start + length
+    if length == WEEK:
+        start = ts - (ts - ORIGIN_MS) % WEEK_MS
+        return start, start + WEEK_MS
+    bounds = {MONTH: MONTHS, QUARTER: QUARTERS}[length]
+    number = bisect_right(bounds, ts)
+    return bounds[number - 1], bounds[number]
+
+
+def _length(settings: Settings) -> WindowLength:
+    """The length that a deployment asks for: ms, or a name."""
+    return settings.window or settings.window_seconds * 1000
 
 
 class Spans:
@@ -27,7 +51,7 @@ class Spans:
 
     def __init__(self, world: World, window_ms: int) -> None:
         self._world = world
-        self._lengths = [(0, window_ms)]
+        self._lengths: list[tuple[int, WindowLength]] = [(0, window_ms)]
         self._known: dict[int, tuple[int, int]] = {}
         self._made: list[tuple[int, int]] = []
         self.deployed: list[Settings] = []
@@ -38,24 +62,23 @@ class Spans:
         found = self._known.get(ts)
         if found is None:
             length = next(length for since, length in reversed(self._lengths) if since <= ts)
-            start = ts - ts % length
-            found = self._known[ts] = start, start + length
+            found = self._known[ts] = _window(length, ts)
         return found
 
     def on_founded(self, founded: Sequence[tuple[int, WindowLength]]) -> None:
         """Take the first roller's word for the length of windows: it may come after deployments."""
-        lengths = _in_ms(founded)
-        if lengths not in [((0, each.window_seconds * 1000),) for each in self.deployed]:
-            self._world.fail(f"5: windows of {lengths} are what no deployment would found")
-        self._lengths = list(lengths)
+        if founded not in [((0, _length(each)),) for each in self.deployed]:
+            self._world.fail(f"5: windows of {founded} are what no deployment would found")
+        self._lengths = list(founded)
         self._known.clear()
 
     def on_length(self, since: int, length: WindowLength) -> None:
         """Take note that windows have another length from `since` on."""
-        [(_, length_ms)] = _in_ms([(since, length)])
-        if since % length_ms or since % self._lengths[-1][1] or since <= self._lengths[-1][0]:
-            self._world.fail(f"5: windows of {length_ms} ms may not begin at {since}")
-        self._lengths.append((since, length_ms))
+        begun, before = self._lengths[-1]
+        begins = {_window(each, since)[0] for each in (before, length)}
+        if begins != {since} or since <= begun:
+            self._world.fail(f"5: windows of {length} may not begin at {since}")
+        self._lengths.append((since, length))
         self._known.clear()
 
     def on_created(self, window: Window) -> None:
