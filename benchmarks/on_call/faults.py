@@ -260,6 +260,21 @@ def _totals_throttled(world: World) -> Iterator[None]:
 
 
 @_fault(
+    "a window's table is throttled",
+    "throttles",
+    "the table has not grown to its load (3,900 write units a second of 4,000)",
+    "`tallyroll windows warm ",
+)
+def _window_throttled(world: World) -> Iterator[None]:
+    of = ("TableName", world.window(Status.OPEN).table)
+    with (
+        world.published("AWS/DynamoDB", "ConsumedWriteCapacityUnits", of, [60.0 * 3_900]),
+        world.published("AWS/DynamoDB", "WriteThrottleEvents", of, [420.0]),
+    ):
+        yield
+
+
+@_fault(
     "a table lost its tag", "permanent", "its tag tallyroll is missing", "dynamodb tag-resource"
 )
 def _tag_lost(world: World) -> Iterator[None]:
