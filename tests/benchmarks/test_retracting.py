@@ -10,6 +10,7 @@ from benchmarks.retracting import ALONE, SETTINGS, measure
 from local.aws.embedded import Embedded
 
 
+@pytest.mark.proof
 def test_events_are_taken_back_for_little_more_than_they_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -18,7 +18,7 @@ from tests.unit.archive.test_recount import archived, exported, prefix, proven, 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("retracted", [False, True])
+@pytest.mark.parametrize("retracted", [False, pytest.param(True, marks=pytest.mark.proof)])
 def test_memory_does_not_grow_with_the_number_of_keys(
     monkeypatch: pytest.MonkeyPatch, *, retracted: bool
 ) -> None:
