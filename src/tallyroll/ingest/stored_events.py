@@ -102,8 +102,11 @@ class StoredEvents:
         they count in another window, or in one that is dropped.
 
         They are read after the states, so that a message that counted before its window closed is
-        found. If they cannot be read, the cases are handed back.
+        found. If they cannot be read, the cases are handed back; but if the pipeline has given up
+        its table of identities, they stay rejected: nobody would ever answer.
         """
+        if not self.settings.has_identities:
+            return [_unasked(case) for case in cases]
         asked = [case for case in cases if case.rejection and case.identities]
         names = dict.fromkeys(each.name for case in asked for each in case.identities)
         try:
@@ -114,6 +117,17 @@ class StoredEvents:
                 for case in cases
             ]
         return [_known_by(case, stored) if case.rejection else case for case in cases]
+
+
+def _unasked(case: BatchMessage) -> BatchMessage:
+    """The case; if it is rejected and has identities, it says that nobody can look them up."""
+    if not (case.fate and case.rejection and case.identities):
+        return case
+    detail = (
+        f"{case.fate.detail}; whether its id counted in another window is unknown: the pipeline"
+    )
+    detail += " has given up its table of identities"
+    return replace(case, fate=replace(case.fate, detail=detail))
 
 
 def _known_by(case: BatchMessage, stored: Mapping[str, IdentityItem]) -> BatchMessage:

@@ -227,6 +227,27 @@ def test_but_not_until_the_queue_drops_it() -> None:
     assert pipeline.writer().write([late], TIME_LEFT).rejected == {Reason.EXPIRING: 1}
 
 
+@pytest.mark.parametrize("scope", SCOPES)
+def test_once_the_table_is_given_up_what_is_late_is_rejected_at_once(scope: str) -> None:
+    """The option was taken back without `keep_identities`: no look-up would ever be answered."""
+    pipeline = voting(scope)
+    late = pipeline.message(ballot(ts=NOW - HOUR))
+    unplaced = pipeline.message({"v": 9, "id": "ballot-8"})
+    sealed(pipeline, hour(7))
+    pipeline.settings = replace(pipeline.settings, identity=IdentityScope.WINDOW)
+
+    def missing(names: object) -> Any:
+        raise Missing(f"no table for {names}", "ResourceNotFoundException")
+
+    pipeline.store.identities = missing  # type: ignore[method-assign]
+    assert pipeline.writer().write([late, unplaced], TIME_LEFT).failures == []
+    gone = "the pipeline has given up its table of identities"
+    assert {each.reason: gone in each.detail for each in pipeline.queue.dead_letters} == {
+        Reason.WINDOW_SEALED: True,
+        Reason.UNKNOWN_VERSION: False,
+    }
+
+
 def test_a_contended_identity_is_committed_apart() -> None:
     pipeline = voting(PIPELINE)
     fine, contended = Element(Answer.FINE), Element(Answer.CONTENDED)
