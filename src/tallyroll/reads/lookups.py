@@ -73,7 +73,7 @@ class Lookups:
         rule = self._rule() if window is None and ts is None else None
         if rule and rule.identity is not IdentityScope.WINDOW:
             if taken := self._taken(rule, key, event_id):
-                return self._event_taken(key, event_id, taken)
+                return self._event_taken(rule, key, event_id, taken)
             if uuid7_time(event_id) is None:
                 raise Absent(
                     f"id {event_id!r} of key {key!r} is not taken: no event with it counted under"
@@ -105,7 +105,9 @@ class Lookups:
         found = self._store.identities(names)
         return [found[name] for name in names if name in found]
 
-    def _event_taken(self, key: str, event_id: str, taken: Sequence[IdentityItem]) -> FoundEvent:
+    def _event_taken(
+        self, rule: Spec, key: str, event_id: str, taken: Sequence[IdentityItem]
+    ) -> FoundEvent:
         """The event in one of the windows where its id, or its packet's, is taken.
 
         In the scope of the pipeline it may be there under other keys only.
@@ -117,7 +119,8 @@ class Lookups:
                     identity.window, lambda spec: self._event(spec, key, event_id)
                 )
             except Archived as error:
-                archived = archived or error
+                if self._may_have(rule, identity, key):
+                    archived = archived or error
                 continue
             if what is not None:
                 return self._found(key, state, what)
@@ -126,6 +129,16 @@ class Lookups:
         last = taken[-1]
         others = "" if last.key == key else f": there its id is taken under key {last.key!r}"
         raise Absent(f"there is no event {event_id!r} of key {key!r} in {last.window}{others}")
+
+    def _may_have(self, rule: Spec, taken: IdentityItem, key: str) -> bool:
+        """Whether the event of an identity may have the key. In the scope of the pipeline the
+        identity names its least key; an event has others only by a mapping, none of which is ever
+        forgotten.
+        """
+        if rule.identity is IdentityScope.KEY or taken.key == key:
+            return True
+        calendar = self._catalog.calendar()
+        return taken.key < key and (calendar is None or bool(calendar.mappings.entries))
 
     def _window_at(self, event_id: str, ts: int | None) -> WindowId:
         instant = uuid7_time(event_id) if ts is None else ts

@@ -78,6 +78,36 @@ def test_an_event_whose_window_is_dropped() -> None:
         find(pipeline, "p:0")
 
 
+@pytest.mark.parametrize(
+    ("mapping", "key", "archived"),
+    [
+        ({}, "k", True),
+        ({}, "l", False),
+        ({"keys": ["{kind}", "{who}"], "id": "id"}, "l", True),  # of which its archive can tell
+        ({"keys": ["{kind}", "{who}"], "id": "id"}, "a", False),  # less than its least key
+    ],
+)
+def test_in_a_dropped_window_an_id_is_unknown_under_keys_that_its_event_cannot_have(
+    mapping: dict[str, Any], key: str, *, archived: bool
+) -> None:
+    pipeline = remembering(mapping=mapping)
+    pipeline.write({"v": 1, "id": "a", "key": "k", "ts": NOW - HOUR})
+    pipeline.move(Status.DROPPED, hour(7))
+    with pytest.raises(Archived if archived else Absent) as caught:
+        find(pipeline, "a", key)
+    if not archived:
+        assert "there its id is taken under key 'k'" in str(caught.value)
+
+
+def test_in_the_scope_of_the_key_each_key_of_an_event_is_archived() -> None:
+    pipeline = remembering(KEY, mapping={"keys": ["{kind}", "{who}"], "id": "id"})
+    pipeline.write({"kind": "k", "who": "a", "id": "e"})
+    pipeline.move(Status.DROPPED, WINDOW)
+    for key in "ak":
+        with pytest.raises(Archived):
+            find(pipeline, "e", key)
+
+
 def test_an_id_that_is_not_taken() -> None:
     pipeline = remembering()
     pipeline.write({"id": "a", "key": "k", "ts": NOW})
