@@ -29,6 +29,7 @@ COMMANDS = (
     "windows list",
     "windows open",
     "windows warm",
+    "windows recompute",
     "keys",
     "keys split",
     "keys merge",

@@ -41,7 +41,7 @@ WRITES = frozenset(
         *("note_straggler", "note_hot", "mark", "note_received", "clear_received", "beat"),
         "take_turn",
         *("claim", "move", "reject", "delay", "acknowledge", "resend", "send"),
-        *("authorize", "correct", "put_retracted"),
+        *("authorize", "correct", "put_retracted", "put_sums"),
     }
 )
 ASKS_NOTHING = ("metering_of",)

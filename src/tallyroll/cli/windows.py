@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import DURATION, SINCE, UNTIL, Run
 from tallyroll.cli.heat.warming import warm_window
+from tallyroll.cli.recomputing import recompute
 from tallyroll.cli.screen import Cell, Screen, known, short_time, size_text, some
 from tallyroll.errors import StoreError
 from tallyroll.lifecycle.overdue import late, next_missing
@@ -57,6 +58,7 @@ For example:
   tallyroll windows list""",
 )
 app.command(warm_window, name="warm")
+app.command(recompute)
 
 
 @dataclass(frozen=True, slots=True)

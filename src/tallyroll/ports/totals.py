@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from tallyroll.model.periods import PeriodName
-from tallyroll.model.totals import Correction, Listed, PeriodTotal, Total
+from tallyroll.model.totals import Correction, Corrections, Listed, PeriodTotal, Total
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.store import Element
 
@@ -67,6 +67,18 @@ class Totals(Protocol):
         in the corrections' sums of window, day and month, unless that is noted already.
 
         Raises ProofMismatch for keys of which another value is noted, after all others are noted.
+        """
+
+    def sums(self, key: str, window: WindowId) -> tuple[Corrections, ...]:
+        """A key's sums of corrections of a window, its day, its month, and in the window's listing,
+        as they are stored; zeros where none is.
+        """
+
+    def put_sums(
+        self, key: str, window: WindowId, sums: Sequence[Corrections], revision: int
+    ) -> None:
+        """Replace these four sums, and raise the month's revision by one. Raises StateConflict,
+        and replaces none, unless the revision is still this one.
         """
 
     def corrections(self, key: str, window: WindowId) -> list[Correction]:

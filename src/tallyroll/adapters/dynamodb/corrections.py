@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tallyroll.adapters.dynamodb.actions import put_if_absent
 from tallyroll.adapters.dynamodb.items import Item, Key, binary_of
 from tallyroll.adapters.dynamodb.requests import REASON_CONDITION, Action, DynamoTable
-from tallyroll.errors import ProofMismatch, Throttled
+from tallyroll.errors import ProofMismatch, StateConflict, Throttled
 from tallyroll.limits import LISTING_BUCKETS, TRANSACTION_ACTIONS_MAX
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.periods import PeriodName, month_of, periods_at
@@ -150,7 +150,8 @@ class DynamoCorrections:
                 for key, before in left.items()
                 for place in _places(key, window)
             }
-            rows[revision] = _revised(revision, met.get(revision))
+            last = met.get(revision)
+            rows[revision] = _revised(revision, int(last["n"]["N"]) if last else 0)
             puts = [self._put_over(row, met.get(place)) for place, row in rows.items()]
             reasons = self._table.transact(puts)
             if reasons is None:
@@ -171,6 +172,23 @@ class DynamoCorrections:
             if not left:
                 return findings
         raise Throttled(f"sums of corrections in {self._table.name} change all the time", "Changed")
+
+    def sums(self, key: str, window: WindowId) -> tuple[Corrections, ...]:
+        places = _places(key, window)
+        found = self._table.get_all([_key(place) for place in places])
+        rows = {(item["pk"]["S"], item["sk"]["S"]): _parse(item) for item in found}
+        return tuple(rows.get((place.pk, place.sk), NO_CORRECTIONS) for place in places)
+
+    def put_sums(
+        self, key: str, window: WindowId, sums: Sequence[Corrections], revision: int
+    ) -> None:
+        rows = map(_sums, _places(key, window), sums)
+        puts: list[Action] = [{"Put": {"TableName": self._table.name, "Item": row}} for row in rows]
+        place = _Place(_REVISIONS, month_of(window_start(window)).name)
+        before = _revised(place, revision - 1) if revision else None
+        puts.append(self._put_over(_revised(place, revision), before))
+        if self._table.transact(puts) is not None:
+            raise StateConflict(f"{key!r} in {window}: sums of corrections changed meanwhile")
 
     def _put_over(self, row: Item, before: Item | None) -> Action:
         """The put of a row of sums, if it is still as it was before."""
@@ -245,10 +263,26 @@ def _retracted_before(place: _Place, row: Item | None, before: tuple[int, int]) 
     return {**row, **more}
 
 
-def _revised(place: _Place, row: Item | None) -> Item:
+def _sums(place: _Place, sums: Corrections) -> Item:
+    """A row of sums; with what was retracted before the seal only if that is any, since the proof
+    notes it where it is absent.
+    """
+    n, amount, before = sums
+    row: Item = {**_key(place), "n": {"N": str(-n)}, "v": {"N": format_amount(-amount)}}
+    if place.of_period:
+        row |= {"e": {"N": "0"}, "w": {"N": "0"}, "d": {"S": "-"}}
+    if before != (0, 0):
+        row |= {"rn": {"N": str(before[0])}, "rv": {"N": format_amount(before[1])}}
+    return row
+
+
+def _key(place: _Place) -> Key:
+    return {"pk": {"S": place.pk}, "sk": {"S": place.sk}}
+
+
+def _revised(place: _Place, revision: int) -> Item:
     """A revision's row after one more change."""
-    n = int(row["n"]["N"]) if row else 0
-    return {"pk": {"S": place.pk}, "sk": {"S": place.sk}, "n": {"N": str(n + 1)}}
+    return {**_key(place), "n": {"N": str(revision + 1)}}
 
 
 def _listing(window: WindowId, bucket: int) -> str:

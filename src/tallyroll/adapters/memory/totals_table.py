@@ -118,6 +118,21 @@ class MemoryTotals:
         if findings:
             raise ProofMismatch(findings)
 
+    def sums(self, key: str, window: WindowId) -> tuple[Corrections, ...]:
+        days = (period.name for period in periods_at(window_start(window)))
+        found = [self._corrected.get((key, name), NO_CORRECTIONS) for name in (window, *days)]
+        return (*found, found[0])
+
+    def put_sums(
+        self, key: str, window: WindowId, sums: Sequence[Corrections], revision: int
+    ) -> None:
+        month = month_of(window_start(window)).name
+        if self._revisions[month] != revision:
+            raise StateConflict(f"{key!r} in {window}: sums of corrections changed meanwhile")
+        days = (period.name for period in periods_at(window_start(window)))
+        self._corrected |= {(key, n): each for n, each in zip((window, *days), sums, strict=False)}
+        self._revisions[month] += 1
+
     def _add(self, key: str, window: WindowId, more: Corrections) -> None:
         """Add to a key's sums of corrections."""
         for name in (window, *(period.name for period in periods_at(window_start(window)))):

@@ -13,7 +13,8 @@ CORRECTED_WINDOWS = 5
 CORRECTED_KEYS = 500  # of a window, unless `deep`; two queries each
 _REMEDY = (
     "Find out who else wrote to the totals, and put them back as they were: {restoring}. The"
-    " corrections stand under `~r#{name}#`; the sums under `{name}#r`, and in `~c.{name}.*`."
+    " corrections stand under `~r#{name}#`; the sums under `{name}#r`, and in `~c.{name}.*`, which"
+    " `tallyroll windows recompute` makes those of the corrections."
 )
 
 
