@@ -25,7 +25,8 @@ _DECIDES = {
 # The settings of AWS's services that the emulators lack.
 _OF_AWS_ALONE = frozenset(
     {
-        *("deny_drops", "exporter", "keyspace", "kms_key", "point_in_time_recovery"),
+        *("contributor_insights", "deny_drops", "exporter", "keyspace", "kms_key"),
+        "point_in_time_recovery",
         *("provisioned", "tags", "tracer", "warm_units", "warm_units_max"),
     }
 )

@@ -24,6 +24,9 @@ TAG_PROVEN = "proven"
 let the dropper delete the table.
 """
 
+THROTTLED_KEYS_RULE = "DynamoDBContributorInsights-PKT-"
+"""Begins the names of CloudWatch's rules on throttled partition keys, before table and time."""
+
 TAG_RESTORED = "tallyroll-restored"
 """Tag of a table that an archive was restored into; its value is the archive's prefix."""
 

@@ -16,7 +16,7 @@ from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.aws.stack import AwsStack, IamRights
 from tallyroll.errors import Missing, Refused, StoreError, Throttled, Unknown
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.stack import ANY, AlarmCard, Subscription
+from tallyroll.ports.stack import ANY, AlarmCard, HotPart, Subscription, TableHeat
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
@@ -47,6 +47,16 @@ CALLS = {
     "GetResourcePolicy": lambda made: made.table_policy("arn"),
     "GetBucketPolicy": lambda made: made.bucket_policy("bucket"),
     "GetMetricStatistics": lambda made: made.throttled("votes-totals", 0),
+    "DescribeContributorInsights": lambda made: made.table_heat("votes-W", 0),
+    "GetInsightRuleReport": lambda made: made.table_heat("votes-W", 0),
+}
+ASKED = "DescribeContributorInsights"
+NOTING = {
+    "ContributorInsightsStatus": "ENABLED",
+    "ContributorInsightsRuleList": [
+        "DynamoDBContributorInsights-SKT-votes-W-1795163400000",
+        "DynamoDBContributorInsights-PKT-votes-W-1795163400000",
+    ],
 }
 
 
@@ -55,7 +65,11 @@ CALLS = {
     ("code", "kind"), [(DENIED, Refused), (THROTTLED, Throttled), (LOST, Unknown)]
 )
 def test_a_call_that_fails_is_told(operation: str, code: str, kind: type[StoreError]) -> None:
-    script = {"GetFunctionConfiguration": {}, operation: failure(code, operation)}
+    script = {
+        "GetFunctionConfiguration": {},
+        "DescribeContributorInsights": NOTING,
+        operation: failure(code, operation),
+    }
     with pytest.raises(kind) as told:
         CALLS[operation](stack(script))
     assert operation in str(told.value)
@@ -124,6 +138,70 @@ def test_policies_that_are_not_there() -> None:
     gone = {"GetBucketPolicy": failure("NoSuchBucket", "GetBucketPolicy", 404)}
     with pytest.raises(Missing):
         stack(gone).bucket_policy("bucket")
+
+
+def test_throttled_keys_are_read_from_the_rule_on_partition_keys() -> None:
+    """The other rule, on partition and sort keys, has events' ids, and is not asked."""
+    contributors = [
+        {"Keys": [name], "ApproximateAggregateValue": value}
+        for name, value in (("candidate.7.31", 812.4), ("~g.2", 3.0))
+    ]
+    report = {"Contributors": contributors, "KeyLabels": ["PartitionKey"]}
+    client = Scripted({"DescribeContributorInsights": NOTING, "GetInsightRuleReport": report})
+    since = SteadyEffects().now() - 900_000
+    heat = stack_of(client).table_heat("votes-W", since)
+    assert heat == TableHeat(
+        "ENABLED",
+        "",
+        [HotPart("candidate.7.31", "candidate.7", 31, 812), HotPart("~g.2", "", 0, 3)],
+    )
+    [described, (_, asked)] = client.calls
+    assert described[1] == {"TableName": "votes-W"}
+    assert asked["RuleName"] == NOTING["ContributorInsightsRuleList"][1]
+    assert (asked["EndTime"] - asked["StartTime"]).total_seconds() == 900
+
+
+@pytest.mark.parametrize(
+    ("script", "heat"),
+    [
+        # The rule is made after the table is said to have it, and goes with its table.
+        ({"GetInsightRuleReport": failure(MISSING, "GetInsightRuleReport", 404)}, ("ENABLED", "")),
+        ({"GetInsightRuleReport": {}}, ("ENABLED", "")),
+        (
+            {ASKED: {"ContributorInsightsStatus": "ENABLING"}},
+            ("ENABLING", ""),
+        ),
+        (
+            {ASKED: {"ContributorInsightsStatus": "DISABLED"}},
+            ("DISABLED", ""),
+        ),
+        (
+            {
+                ASKED: {
+                    "ContributorInsightsStatus": "FAILED",
+                    "FailureException": {
+                        "ExceptionName": "LimitExceededException",
+                        "ExceptionDescription": "rule limit reached",
+                    },
+                }
+            },
+            ("FAILED", "LimitExceededException: rule limit reached"),
+        ),
+        (
+            {ASKED: failure(MISSING, ASKED)},
+            ("", ""),
+        ),
+        (
+            {ASKED: failure("UnknownOperationException", ASKED)},
+            ("", ""),
+        ),
+    ],
+)
+def test_a_table_of_which_nothing_is_noted(
+    script: Mapping[str, Any], heat: tuple[str, str]
+) -> None:
+    made = stack({ASKED: NOTING, **script})
+    assert made.table_heat("votes-W", 0) == TableHeat(*heat, [] if heat[0] else ())
 
 
 def test_a_queue_without_dead_letters() -> None:

@@ -20,6 +20,7 @@ from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.contract.engines import Engine, commit, record
 from tests.contract.faults import Faults, error_reply
+from tests.harness.pipeline import spec_of
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234"
 BACKUPS = "ContinuousBackupsUnavailableException"
@@ -167,6 +168,65 @@ def test_warm_throughput_is_asked_for_and_point_in_time_recovery_switched_on(tab
     backups = faults.client.describe_continuous_backups(TableName="t")
     recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
     assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+@pytest.mark.parametrize(
+    ("reply", "tries", "told"),
+    [
+        ((200, {"ContributorInsightsStatus": "ENABLING"}), 1, False),
+        (error_reply("AccessDeniedException"), 1, True),
+        (error_reply("ResourceNotFoundException"), 1, True),
+        (error_reply("LimitExceededException"), 4, True),
+        (error_reply("InternalServerError", 500), 4, True),
+        (error_reply("UnknownOperationException"), 1, False),  # of DynamoDB Local
+    ],
+)
+def test_throttled_keys_are_noted_where_that_is_asked_for_and_nothing_waits_for_it(
+    caplog: pytest.LogCaptureFixture, reply: Any, tries: int, *, told: bool
+) -> None:
+    asked: list[dict[str, Any]] = []
+    with mock_aws():
+        faults = Faults()
+        faults.client.meta.events.register(
+            "provide-client-params.dynamodb.UpdateContributorInsights",
+            lambda params, **_: asked.append(params),
+        )
+        for table, settings in (("a", Settings()), ("b", Settings(contributor_insights=True))):
+            made = DynamoTables(faults.caller, faults.effects, settings)
+            made.make_table(table, {"tallyroll": "tallyroll"})
+            faults.put(None, None, None)  # the table, its tags and its gates are looked at
+            if settings.contributor_insights:
+                faults.put(*[reply] * tries)
+            made.check_table(table, {"tallyroll": "tallyroll"})
+    assert asked == tries * [
+        {
+            "TableName": "b",
+            "ContributorInsightsAction": "ENABLE",
+            "ContributorInsightsMode": "THROTTLED_KEYS",
+        }
+    ]
+    assert ("Contributor Insights of table b: " in caplog.text) is told
+
+
+def test_keys_are_noted_until_the_gates_are_shut() -> None:
+    asked: list[tuple[str, str]] = []
+    with mock_aws():
+        faults = Faults()
+        faults.client.meta.events.register(
+            "provide-client-params.dynamodb.UpdateContributorInsights",
+            lambda params, **_: asked.append(
+                (params["TableName"], params["ContributorInsightsAction"])
+            ),
+        )
+        for settings in (Settings(), Settings(contributor_insights=True)):
+            spec = spec_of(gates=1, table=f"tallyroll-{settings.contributor_insights}")
+            store = DynamoStore(faults.caller, faults.effects, settings)
+            store.make_table(spec.table, {})
+            faults.put(None)  # the gate
+            if settings.contributor_insights:
+                faults.put(error_reply("AccessDeniedException"))
+            store.shut_gates(spec)
+    assert asked == [("tallyroll-True", "DISABLE")]
 
 
 def test_tags_and_key_are_asked_for_when_a_table_is_made() -> None:

@@ -219,6 +219,13 @@ ANSWERS: Mapping[str, Answers] = {
         (_AGAIN, "tried 4 times with full jitter, then by the next run: it delays no window"),
         _PATIENT,
     ),
+    "UpdateContributorInsights": (
+        (
+            _AGAIN,
+            "tried 4 times with full jitter, then given up: it delays no window",
+        ),
+        _PATIENT,
+    ),
     "UpdateItem": (
         (
             _AGAIN,

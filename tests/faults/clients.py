@@ -71,6 +71,8 @@ class Engines:
                 return self._tags_of(request, params)
             case "UpdateContinuousBackups":
                 return wire.json_reply(request, {"ContinuousBackupsDescription": {}})
+            case "UpdateContributorInsights":
+                return wire.json_reply(request, {"ContributorInsightsStatus": "ENABLING"})
             case "ImportTable":
                 return self._import(request, params)
             case "DescribeImport":

@@ -60,6 +60,7 @@ CONTROL_PLANE = frozenset(
         "ListTagsOfResource",
         "TagResource",
         "UpdateContinuousBackups",
+        "UpdateContributorInsights",
         "UpdateTable",
     }
 )

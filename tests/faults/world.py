@@ -70,6 +70,7 @@ SMALL = Settings(
     export_segments=1,
     transactions_at_once=2,
     write_rate=1_000,
+    contributor_insights=True,
     cache_live_ms=0,
 )
 

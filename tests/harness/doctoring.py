@@ -20,6 +20,7 @@ from tallyroll.ports.stack import (
     QueueRules,
     ScheduleCard,
     Subscription,
+    TableHeat,
 )
 from tallyroll.ports.table_listing import TableLoad
 from tallyroll.resources import declare
@@ -68,6 +69,7 @@ class FakeStack:
     policies: Mapping[str, str | StoreError] = field(default_factory=dict)
     throttles: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     loads: Mapping[str, TableLoad] = field(default_factory=dict)
+    heats: Mapping[str, TableHeat] = field(default_factory=dict)
     hidden: int = 0
     alarming: Sequence[AlarmCard] = ()
     hearing: Mapping[str, Sequence[Subscription] | StoreError] = field(default_factory=dict)
@@ -112,6 +114,9 @@ class FakeStack:
 
     def table_load(self, table: str, since: int) -> TableLoad:
         return self.loads.get(table, TableLoad())
+
+    def table_heat(self, table: str, since: int) -> TableHeat:
+        return self.heats.get(table, TableHeat("ENABLED"))
 
     def in_flight(self, since: int) -> int:
         return self.hidden

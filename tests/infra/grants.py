@@ -37,9 +37,11 @@ ACTION_OF = {
     "CompleteMultipartUpload": "PutObject",
 }
 # What a call does besides, in the caller's name. Sources: DynamoDB Developer Guide, "Using
-# attribute-based access control" and "Requesting a table export in DynamoDB".
+# attribute-based access control", "Using IAM with CloudWatch contributor insights for DynamoDB" and
+# "Requesting a table export in DynamoDB".
 IN_THE_CALLERS_NAME = {
     "CreateTable": {("windows", "dynamodb:TagResource")},
+    "UpdateContributorInsights": {("insights role", "iam:CreateServiceLinkedRole")},
     "ExportTableToPointInTime": {
         ("objects", "s3:AbortMultipartUpload"),
         ("objects", "s3:PutObject"),
@@ -97,6 +99,10 @@ def label(template: Template, arn: str) -> str:
         **dict.fromkeys(of_type(template, "AWS::IAM::Role"), "roles"),
         **dict.fromkeys(of_type(template, "AWS::SNS::Topic"), "topics"),
     }
+    if ":role/aws-service-role/contributorinsights.dynamodb." in arn:
+        return "insights role"
+    if ":insight-rule/" in arn:
+        return "rules"
     if ":schedule/default/" in arn:
         return "schedules"
     if ":table/" in arn:

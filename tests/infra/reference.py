@@ -24,6 +24,7 @@ _LONG = (
     "LogStreamName",
     "ObjectName",
     "ParameterNameWithoutLeadingSlash",
+    "RoleNameWithPath",
 )
 # Keys that each request may have. Source: IAM User Guide, "AWS global condition context keys". The
 # reference lists by action the ones on tags: aws:RequestTag, aws:ResourceTag, aws:TagKeys.

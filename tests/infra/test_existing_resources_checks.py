@@ -148,6 +148,20 @@ def test_an_uneven_suffix_is_warned_of(stack: cdk.Stack) -> None:
     assert told.startswith("suffix product sends ")
 
 
+def test_keys_in_plain_text_are_warned_of_where_a_key_encrypts_the_tables(stack: cdk.Stack) -> None:
+    noting = Options(name="votes", contributor_insights=True)
+    assert warnings_of(stack, options=noting) == []
+
+
+def test_keys_in_plain_text_under_a_key(stack: cdk.Stack) -> None:
+    from aws_cdk import aws_kms as kms
+
+    key = kms.Key(stack, "Key")
+    options = Options(name="votes", contributor_insights=True)
+    [told] = warnings_of(stack, options=options, encryption_key=key)
+    assert "keys of throttled events stand in CloudWatch" in told
+
+
 def warnings_of(stack: cdk.Stack, **given: Any) -> list[str]:
     """The CDK's warnings of a pipeline with what is passed in, without their ids."""
     from aws_cdk.assertions import Annotations, Match

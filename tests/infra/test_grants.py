@@ -146,6 +146,16 @@ def test_quotas_and_triggers_are_granted_to_whoever_plans_and_to_nobody_else(bui
         assert not asked & {action for _, action in granted(built, grant)}
 
 
+def test_throttled_keys_are_read_by_who_operates_where_they_are_noted(built: Built) -> None:
+    more = {
+        ("windows", "dynamodb:DescribeContributorInsights"),
+        ("rules", "cloudwatch:GetInsightRuleReport"),
+    }
+    for grant in ("grant_send", "grant_redrive", "grant_operate"):
+        gained = granted(built, grant, contributor_insights=True) - granted(built, grant)
+        assert gained == (more if grant == "grant_operate" else set())
+
+
 def test_no_grant_makes_or_deletes_a_table(built: Built) -> None:
     for grant in ("grant_send", "grant_redrive", "grant_operate"):
         allowed = {action for _, action in granted(built, grant)}

@@ -19,6 +19,7 @@ from tallyroll.model.windows import table_name
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 from tests.infra.calls import Call, Trace
+from tests.infra.conftest import Synthesize
 from tests.infra.grants import DYNAMO_STORE, Grants, label, needed, of_identities
 from tests.infra.operations import needed_by
 from tests.infra.templates import FUNCTIONS, Template, actions, of_type, only, resource, statements
@@ -35,6 +36,12 @@ OF_RETRACTIONS = {
     "writer": {("totals", "dynamodb:PutItem"), ("totals", "dynamodb:UpdateItem")},
     "cleanup": {("totals", "dynamodb:PutItem"), ("totals", "dynamodb:Query")},
 }
+OF_INSIGHTS = {
+    "roller": {
+        ("windows", "dynamodb:UpdateContributorInsights"),
+        ("insights role", "iam:CreateServiceLinkedRole"),
+    }
+}
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
 
 
@@ -47,6 +54,12 @@ def granted(template: Template, name: str) -> Grants:
     }
 
 
+@pytest.fixture(scope="module")
+def noting(synthesize: Synthesize) -> Template:
+    """The template of a pipeline in which events may be taken back and throttled keys are noted."""
+    return synthesize(retraction="queue", contributor_insights="true")
+
+
 @pytest.fixture(scope="module", params=FUNCTIONS)
 def traced(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     """A function's name, and what its code may call."""
@@ -54,17 +67,37 @@ def traced(request: pytest.FixtureRequest) -> tuple[str, Trace]:
 
 
 def test_nothing_is_granted_that_the_code_does_not_call_and_nothing_called_is_missing(
-    retracting: Template, traced: tuple[str, Trace]
+    noting: Template, traced: tuple[str, Trace]
 ) -> None:
     name, trace = traced
     wanted = set(OF_LOGS).union(*map(needed, trace.calls))
     if name == "writer":
         wanted |= BY_EVENT_SOURCE
 
-    found = granted(retracting, name)
+    found = granted(noting, name)
 
     assert sorted(found - wanted) == [], "granted, but never called"
     assert sorted(wanted - found) == [], "called, but not granted"
+
+
+def test_an_option_changes_what_notes_throttled_keys_and_nothing_else(
+    retracting: Template, noting: Template
+) -> None:
+    """The roller's rights, its setting, and the dashboard's line."""
+    for name in FUNCTIONS:
+        more = granted(noting, name) - granted(retracting, name)
+        assert more == OF_INSIGHTS.get(name, set())
+        assert granted(retracting, name) <= granted(noting, name)
+    [made] = [
+        one for one in statements(noting, "roller") if "iam:CreateServiceLinkedRole" in actions(one)
+    ]
+    service = "contributorinsights.dynamodb.amazonaws.com"
+    assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": service}}
+    without, with_ = json.dumps(retracting), json.dumps(noting)
+    for word in ("nsights", "CONTRIBUTOR_INSIGHTS", "Which keys are throttled"):
+        assert word not in without
+        assert word in with_
+    assert retracting["Resources"].keys() == noting["Resources"].keys()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -103,10 +136,10 @@ def test_a_template_says_nothing_of_retraction_but_its_setting_rights_and_graph(
 
 
 def test_each_call_is_granted_by_the_action_that_awss_reference_names(
-    template: Template, traced: tuple[str, Trace]
+    noting: Template, traced: tuple[str, Trace]
 ) -> None:
     name, trace = traced
-    allowed = {action for _, action in granted(template, name)}
+    allowed = {action for _, action in granted(noting, name)}
 
     def missing(allowed: set[str]) -> set[tuple[Call, str]]:
         return {(call, action) for call in trace.calls for action in needed_by(call) - allowed}

@@ -20,7 +20,7 @@ from tests.strict.values import (
 BY_NAME = frozenset(
     (
         *("DeleteTable", "DescribeContinuousBackups", "DescribeTable"),
-        *("UpdateContinuousBackups", "UpdateTable"),
+        *("UpdateContinuousBackups", "UpdateContributorInsights", "UpdateTable"),
     )
 )
 BY_ARN = {

@@ -48,6 +48,7 @@ EVERY = Settings(
     warm_units_max=40_000,
     provisioned={"write": 900, "read": 300, "cold_write": 1, "cold_read": 50},
     point_in_time_recovery=False,
+    contributor_insights=True,
     table_quota=10_000,
     tags={"team": "elections", "Kosten Stelle": "é 42"},
     kms_key="arn:aws:kms:eu-west-1:123456789012:key/1",

@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE, Limit
+from tallyroll.cdk import insights
 from tallyroll.cdk.alarm_rules import TABLES
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
@@ -73,6 +74,7 @@ def make_dashboard(
                 )
             ],
             _hot(options, metrics),
+            *insights.widget(options.settings()),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
             _cost(metrics, functions),
         ],

@@ -21,6 +21,7 @@ from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
 from tallyroll.planning.suffixes import product_warning
+from tallyroll.settings.common import INSIGHTS_IN_PLAIN_TEXT
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.kinds import wrong_tags
 from tallyroll.settings.options.rules import PREFIX, OptionsError
@@ -294,6 +295,12 @@ def warn_of_suffix(scope: IConstruct, options: Options) -> None:
     """Warn of a strategy of suffixes that spreads ids far from evenly."""
     if uneven := product_warning(options.settings()):
         _warn(scope, "suffix", uneven)
+
+
+def warn_of_insights(scope: IConstruct, options: Options, key: kms.IKey | None) -> None:
+    """Warn of keys of events that stand in CloudWatch although a key encrypts the tables."""
+    if key and options.contributor_insights:
+        _warn(scope, "contributor-insights", INSIGHTS_IN_PLAIN_TEXT)
 
 
 def _warn(scope: IConstruct, id_: str, message: str) -> None:

@@ -17,7 +17,7 @@ from aws_cdk import aws_sqs as sqs
 
 from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
 from tallyroll.adapters.dynamodb.items import MARKS
-from tallyroll.cdk import key_permissions
+from tallyroll.cdk import insights, key_permissions
 from tallyroll.cdk.keyspaces import permissions as keyspaces
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
@@ -126,6 +126,7 @@ def of_roller(
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
         *key_permissions.in_use([storage.key], []),
         *key_permissions.of_new_tables(storage.key, cdk.Stack.of(storage)),
+        *insights.of_roller(storage, settings),
         *keyspaces.of_roller(storage.keyspace, settings),
     ]
 
@@ -235,7 +236,7 @@ def of_operator(
     queue: sqs.IQueue,
     dead_letters: sqs.IQueue,
     *,
-    pipeline: str,
+    settings: Settings,
     functions: Sequence[str],
     roles: Sequence[str],
     schedules: Sequence[str],
@@ -260,8 +261,8 @@ def of_operator(
         *_identities(storage, "DescribeTimeToLive", *looked_at),
         _tables("*", "ListTables"),  # which has no resource
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
-        _allow(archives(storage, pipeline), "s3:GetObject"),
-        _allow(uploads(storage, pipeline), "s3:GetObject"),
+        _allow(archives(storage, settings.name), "s3:GetObject"),
+        _allow(uploads(storage, settings.name), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:GetBucketPolicy", "s3:ListBucket"),
         # Composite alarms are described only to who may describe all. Source: Amazon CloudWatch API
         # Reference, DescribeAlarms.
@@ -275,6 +276,7 @@ def of_operator(
         *(_allow(arn, "scheduler:GetSchedule") for arn in schedules),
         # The first has no resource. AWS's own policies allow the second on all quotas.
         _allow("*", "lambda:ListEventSourceMappings", "servicequotas:GetServiceQuota"),
+        *insights.of_operator(storage, settings),
     ]
 
 

@@ -23,6 +23,7 @@ from tallyroll.cdk.existing_resources import (
     check_name,
     check_types,
     key_of,
+    warn_of_insights,
     warn_of_suffix,
 )
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
@@ -112,6 +113,7 @@ class Tallyroll(Construct):
         warn_of_suffix(self, options)
         tags, key = all_tags(options, tags), key_of(self, options, encryption_key)
         configured = partial(options.settings, tags=tags, kms_key=key.key_arn if key else "")
+        warn_of_insights(self, options, key)
         owned = declare(configured())
         self.storage = Storage(self, "Storage", resources=owned, given=bucket, key=key)
         self.queues = Queues(self, "Queues", options=options, resources=owned, given=queue, key=key)
@@ -239,7 +241,7 @@ class Tallyroll(Construct):
                 self.storage,
                 self.queue,
                 self.dead_letter_queue,
-                pipeline=self.options.name,
+                settings=self.options.settings(),
                 functions=[one.function.function_arn for one in self._functions],
                 roles=[one.role.role_arn for one in self._functions],
                 schedules=self.schedules.arns,

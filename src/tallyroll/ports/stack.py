@@ -86,6 +86,30 @@ class Subscription:
     confirmed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HotPart:
+    """A partition key of a window's table that was throttled: its name there, the key of events and
+    the shard in it ("" and 0 in one of tallies or gates), and how often, approximately.
+    """
+
+    name: str
+    key: str
+    shard: int
+    throttles: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableHeat:
+    """What the store noted of throttled keys of a table: its word for whether it notes any
+    (`ENABLED`; "" if it has no such notes), why that failed, and some ten keys, most throttles
+    first. Notes come minutes late.
+    """
+
+    state: str
+    reason: str = ""
+    parts: Sequence[HotPart] = ()
+
+
 class Stack(Protocol):
     """A pipeline's deployment. All reads raise StoreError."""
 
@@ -118,6 +142,9 @@ class Stack(Protocol):
 
     def table_load(self, table: str, since: int) -> TableLoad:
         """What was asked of a table since then (ms)."""
+
+    def table_heat(self, table: str, since: int) -> TableHeat:
+        """Which keys of a window's table were throttled since then (ms)."""
 
     def in_flight(self, since: int) -> int:
         """The most messages in flight of the event queue since then, by its metric; 0: none."""

@@ -61,6 +61,13 @@ SCAN, NATIVE = EXPORTERS = ("scan", "native")
 RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
 
 
+INSIGHTS_IN_PLAIN_TEXT = (
+    "with contributor_insights the keys of throttled events stand in CloudWatch, where the KMS key"
+    " of the tables does not encrypt them: whoever may call cloudwatch:GetInsightRuleReport reads"
+    " them"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings(Described):
     """What is a setting, and an option under the same name."""
@@ -207,6 +214,12 @@ class CommonSettings(Described):
         default=True,
         kind=FLAG,
         text="whether window tables have point-in-time recovery, which AWS charges",
+    )
+    contributor_insights: bool = setting(
+        default=False,
+        kind=FLAG,
+        text="whether DynamoDB notes in CloudWatch which keys of window tables that are made from"
+        " then on are throttled: charged by AWS, and in plain text also with a `kms_key`",
     )
     table_quota: int = setting(
         TABLE_QUOTA,

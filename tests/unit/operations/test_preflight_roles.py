@@ -147,6 +147,9 @@ def test_concurrency() -> None:
 def test_a_key() -> None:
     assert "AWS's own keys" in looked()["key"].text
     assert looked(kms_key=KEY)["key"].level is Level.OK
+    noting = looked(kms_key=KEY, contributor_insights=True)
+    assert "stand in CloudWatch" in only(noting, "key", Level.WARNING).text
+    assert looked(contributor_insights=True)["key"].level is Level.OK
     for facts, says, remedy in (
         (KeyFacts("eu-west-1", "Disabled", symmetric=True), "is Disabled", "enable-key"),
         (KeyFacts("eu-west-1", "PendingDeletion", symmetric=True), "is Pend", "cancel-key-del"),

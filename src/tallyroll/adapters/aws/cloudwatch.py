@@ -114,6 +114,10 @@ class QueueMetrics:
         found = self.points("AWS/DynamoDB", name, of, "Sum", since, TABLE_PERIOD_S)
         return list(found.values())
 
+    def now(self) -> int:
+        """The time (ms) until which metrics are read."""
+        return self._effects.now()
+
     def period_for(self, since: int) -> int:
         """The shortest period (s) with which one call covers all since `since`."""
         span_s = max(0, self._effects.now() - since) // 1000 + 1

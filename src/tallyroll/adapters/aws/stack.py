@@ -4,7 +4,8 @@ Sources: AWS Lambda API Reference, GetFunctionConfiguration, GetFunctionConcurre
 EventBridge Scheduler API Reference, GetSchedule; Amazon SQS API Reference,
 GetQueueAttributes; DynamoDB API Reference, GetResourcePolicy; Amazon S3 API Reference,
 GetBucketPolicy; Amazon CloudWatch API Reference, DescribeAlarms; Amazon SNS API Reference,
-ListSubscriptionsByTopic; DynamoDB Developer Guide, "DynamoDB metrics and dimensions"; IAM API
+ListSubscriptionsByTopic; DynamoDB Developer Guide, "DynamoDB metrics and dimensions" and
+"CloudWatch contributor insights for DynamoDB: How it works", with the names of rules; IAM API
 Reference, SimulatePrincipalPolicy.
 """
 
@@ -13,29 +14,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.sources import mappings
+from tallyroll.adapters.dynamodb.items import key_and_shard
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.stack import (
     ANY,
     AlarmCard,
     EventSource,
     FunctionCard,
+    HotPart,
     QueueRules,
     ScheduleCard,
     Subscription,
+    TableHeat,
 )
 from tallyroll.ports.table_listing import TableLoad
-from tallyroll.resources import declare, function_name
+from tallyroll.resources import THROTTLED_KEYS_RULE, declare, function_name
 from tallyroll.settings import Settings
 
 _NO_TABLE_POLICY = frozenset({"PolicyNotFoundException", "UnknownOperationException"})
 _NO_BUCKET_POLICY = "NoSuchBucketPolicy"
 _UNKNOWN = frozenset({"InvalidAction", "NotImplemented", "UnknownOperationException"})
 _INVALID = "InvalidInput"
+_HEAT_PERIOD_S = 60  # of the rules' datapoints, which are not looked at
 _FORBIDDEN, _ALLOWED = "explicitDeny", "allowed"
 _QUEUE_ATTRIBUTES = (
     "MessageRetentionPeriod",
@@ -173,6 +179,46 @@ class AwsStack:
 
     def table_load(self, table: str, since: int) -> TableLoad:
         return self.metrics.table_load(table, since)
+
+    def table_heat(self, table: str, since: int) -> TableHeat:
+        try:
+            found = self.dynamodb_caller.read("DescribeContributorInsights", TableName=table)
+        except Missing:
+            return TableHeat("")  # dropped meanwhile
+        except Refused as error:
+            if error.code in _UNKNOWN:
+                return TableHeat("")
+            raise
+        failed = found.get("FailureException", {})
+        rules = found.get("ContributorInsightsRuleList", ())
+        return TableHeat(
+            str(found.get("ContributorInsightsStatus", "")),
+            ": ".join(filter(None, map(failed.get, ("ExceptionName", "ExceptionDescription")))),
+            [
+                part
+                for rule in rules
+                if rule.startswith(THROTTLED_KEYS_RULE)
+                for part in self._reported(rule, since)
+            ],
+        )
+
+    def _reported(self, rule: str, since: int) -> Iterator[HotPart]:
+        """What a rule notes; nothing if it is not there yet, or no more."""
+        until = self.metrics.now() // 1000
+        try:
+            found = self.cloudwatch_caller.read(
+                "GetInsightRuleReport",
+                RuleName=rule,
+                StartTime=datetime.fromtimestamp(since // 1000, UTC),
+                EndTime=datetime.fromtimestamp(until, UTC),
+                Period=_HEAT_PERIOD_S,
+            )
+        except Missing:
+            return
+        for one in found.get("Contributors", ()):
+            name = str(one["Keys"][0])
+            key, shard = key_and_shard(name)
+            yield HotPart(name, key, shard, round(one["ApproximateAggregateValue"]))
 
     def in_flight(self, since: int) -> int:
         queue = self.settings.queue_url.rpartition("/")[2] or declare(self.settings).queue.name

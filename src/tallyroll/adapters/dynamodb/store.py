@@ -336,6 +336,7 @@ class DynamoStore(DynamoTables):
         table = in_dynamodb(spec.table)
         jobs = [partial(self._shut_gate, table, number) for number in range(1, spec.gates + 1)]
         self._effects.together(jobs, GATES_AT_ONCE)
+        self._note_throttled_keys(table, "DISABLE")  # rules are paid for, and have a quota
 
     def fold(self, spec: Spec, progress: str) -> Iterator[str]:  # noqa: ARG002 - the port's
         """Commits have done so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,12 +21,13 @@ from tallyroll.adapters.dynamodb.requests import (
     throttled_if,
 )
 from tallyroll.adapters.dynamodb.throughput import cold_throughput, new_throughput
-from tallyroll.errors import Missing, Refused
+from tallyroll.errors import Missing, Refused, StoreError
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.resources import declare, identities_table
 from tallyroll.settings import Settings
 
+_log = logging.getLogger(__name__)
 _BACKUPS_BEGIN = "ContinuousBackupsUnavailableException"  # for a while after a table is made
 
 
@@ -91,6 +93,24 @@ class DynamoTables:
             raise used_before(table)
         if self._declaration.deletion_protection and not facts.get("DeletionProtectionEnabled"):
             self._update(table, DeletionProtectionEnabled=True)
+        self._note_throttled_keys(table)
+
+    def _note_throttled_keys(self, table: str, action: str = "ENABLE") -> None:
+        """Have DynamoDB note which keys are throttled, if that is an option. Nothing waits for it:
+        a window whose table has no such notes counts as well, and the doctor names it.
+        """
+        if not self._settings.contributor_insights:
+            return
+        try:
+            self._caller.read(
+                "UpdateContributorInsights",
+                TableName=in_dynamodb(table),
+                ContributorInsightsAction=action,
+                ContributorInsightsMode="THROTTLED_KEYS",  # the other is paid for each request
+            )
+        except StoreError as error:
+            if error.code != UNKNOWN_OPERATION:
+                _log.warning("Contributor Insights of table %s: %s", table, error)
 
     def recover_table(self, table: str) -> None:
         """No effect if the engine has no backups."""

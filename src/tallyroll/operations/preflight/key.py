@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tallyroll.errors import Missing
-from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine
+from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials, not_granted
 from tallyroll.operations.preflight.case import Preflight
+from tallyroll.settings.common import INSIGHTS_IN_PLAIN_TEXT
 
 _READS = ("kms:Decrypt", "kms:DescribeKey")
 _WRITES = (*_READS, "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
@@ -62,6 +63,10 @@ def key(of: Preflight) -> Iterator[Sign]:
             "Give one of the spec SYMMETRIC_DEFAULT and the usage ENCRYPT_DECRYPT.",
         )
     yield from _policy(of, arn, of.account.key_policy(arn))
+    if of.planned.settings.contributor_insights:
+        yield warning(
+            INSIGHTS_IN_PLAIN_TEXT, "Leave the option off if keys of events are confidential."
+        )
     yield fine(f"the key {arn} is enabled, and its policy lets the pipeline use it")
 
 
