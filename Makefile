@@ -92,8 +92,8 @@ coldstart: $(VENV)/dev.stamp ### Measure the functions' cold starts, part by par
 firstday: $(VENV)/dev.stamp ### Time a newcomer's first steps, from a fresh clone
 	@$(PY) -m benchmarks.first_day
 
-oncall: $(VENV)/dev.stamp ### Plant faults, one after another; time how `doctor` names each cause
-	@$(PY) -m benchmarks.on_call
+oncall: $(VENV)/dev.stamp ### Plant faults, one after another; time how `doctor` names each cause (FAULT=roller)
+	@$(PY) -m benchmarks.on_call "$(FAULT)"
 
 simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \

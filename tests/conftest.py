@@ -37,20 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # They run the whole, which the other tests cover part by part; traced they take twice as long.
-NOT_TRACED = {
-    "concurrency",
-    "demo",
-    "drills",
-    "e2e",
-    "faults",
-    "infra",
-    "local",
-    "model",
-    "producing",
-    "properties",
-    "release",
-    "simulation",
-}
+NOT_TRACED = {*SEEN_BY_TEST, "concurrency", "properties", "simulation"}
 
 
 def pytest_configure(config: pytest.Config) -> None:

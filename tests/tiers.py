@@ -29,7 +29,19 @@ LEFT_OUT: dict[Tier, tuple[str, ...]] = {
 }
 """The markers of tests that a tier leaves out."""
 SEEN_BY_TEST = {
-    *("demo", "drills", "e2e", "faults", "infra", "local", "model", "producing", "release"),
+    *(
+        "benchmarks",
+        "conform",
+        "demo",
+        "docs",
+        "drills",
+        "e2e",
+        "faults",
+        "infra",
+        "local",
+        "model",
+    ),
+    *("producing", "release", "strict", "testing", "trial"),
 }
 """The parts of which `make proof` runs what is marked alone. The rest is not traced: it would be
 the same as in `make test`.

@@ -38,7 +38,7 @@ from tallyroll.reads.http import (
     parse_keys,
     parse_parameters,
 )
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tallyroll.settings import Settings
 from tallyroll.telemetry import (
     add_answer,
@@ -59,7 +59,7 @@ routes = Router()  # type: ignore[no-untyped-call]
 
 
 @cache
-def use_case() -> Reader:
+def use_case() -> PortReader:
     """This sandbox's aggregator."""
     return pipeline.Pipeline(Settings.from_env(os.environ)).reader
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tallyroll.model.events import Event
     from tallyroll.pipeline import Pipeline
     from tallyroll.pipeline.producer import Producer
-    from tallyroll.reads.reader import Reader
+    from tallyroll.pipeline.reading import Reader
     from tallyroll.settings import Settings
 
 __all__ = ["Event", "Pipeline", "Producer", "Reader", "Settings", "VersionedTable", "errors"]
@@ -36,7 +36,7 @@ _HOMES = {
     "Event": "model.events",
     "Pipeline": "pipeline",
     "Producer": "pipeline.producer",
-    "Reader": "reads.reader",
+    "Reader": "pipeline.reading",
     "Settings": "settings",
     "VersionedTable": "locking",
 }

@@ -21,7 +21,7 @@ from tallyroll.operations.probe import plan as probes
 from tallyroll.operations.probe import run
 from tallyroll.operations.probe.history import ReadRule, Share
 from tallyroll.reads.counts import Count, PeriodCount
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.cli.command_line import Answer, CommandLine
 from tests.harness.pipeline import NOW, SMALL, START, WINDOW, StillEffects, hour, opened
 
@@ -190,9 +190,9 @@ def test_a_store_that_tells_it_wrong(
 def test_a_cache_that_keeps_for_too_long(
     counting: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = Reader.count
+    count = PortReader.count
 
-    def stale(self: Reader, *asked: Any, **named: Any) -> Count:
+    def stale(self: PortReader, *asked: Any, **named: Any) -> Count:
         settings = self._settings
         self._settings = replace(settings, cache_live_ms=60_000)
         try:
@@ -200,7 +200,7 @@ def test_a_cache_that_keeps_for_too_long(
         finally:
             self._settings = settings
 
-    monkeypatch.setattr(Reader, "count", stale)
+    monkeypatch.setattr(PortReader, "count", stale)
     answer = live(counting, "--keys", "1")
     assert answer.status == 1
     assert verdicts(answer)[ReadRule.STALE].startswith("broken")
@@ -254,16 +254,16 @@ def test_messages_that_the_queue_never_takes(counting: CommandLine) -> None:
 
 
 def test_reads_that_fail(counting: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    count, calls = Reader.count, 0
+    count, calls = PortReader.count, 0
 
-    def failing(self: Reader, *asked: Any, **named: Any) -> Count:
+    def failing(self: PortReader, *asked: Any, **named: Any) -> Count:
         nonlocal calls
         calls += 1
         if calls % 5 == 0:
             raise Throttled("Query: too much")
         return count(self, *asked, **named)
 
-    monkeypatch.setattr(Reader, "count", failing)
+    monkeypatch.setattr(PortReader, "count", failing)
     answer = live(counting)
     assert answer.status == 0, answer.err
     assert "reads failed" in answer.err
@@ -276,11 +276,11 @@ def test_a_store_that_answers_no_reads_ends_the_probe(
 ) -> None:
     calls: list[object] = []
 
-    def failing(self: Reader, *asked: Any, **named: Any) -> Count:
+    def failing(self: PortReader, *asked: Any, **named: Any) -> Count:
         calls.append(asked)
         raise Throttled("Query: too much")
 
-    monkeypatch.setattr(Reader, "count", failing)
+    monkeypatch.setattr(PortReader, "count", failing)
     monkeypatch.setattr(run, "UNANSWERED_MAX", 2)
     answer = live(counting)
     assert answer.status == 3

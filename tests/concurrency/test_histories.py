@@ -22,7 +22,7 @@ from tallyroll.operations.probe.history import Fact, History, ReadRule
 from tallyroll.operations.probe.judge import judge
 from tallyroll.operations.probe.run import read_of
 from tallyroll.ports.store import Store
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.concurrency.crowd import TIME_LEFT_MS, Crowd
 from tests.concurrency.test_writers import deliveries
 
@@ -142,7 +142,7 @@ class Readers:
     def _read(self, number: int) -> None:
         crowd = self._crowd
         made, effects = crowd.made, crowd.made.effects
-        aggregator = Reader(crowd.settings, self._store, made.catalog, made.totals, effects)
+        aggregator = PortReader(crowd.settings, self._store, made.catalog, made.totals, effects)
         turn = 0
         while not self._stopping:
             turn += 1

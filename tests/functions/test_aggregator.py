@@ -9,7 +9,7 @@ import pytest
 
 from functions.aggregator.handler import logger
 from tallyroll.errors import Throttled
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.harness.pipeline import SMALL
 
@@ -140,7 +140,7 @@ def test_trouble_inside_is_not_shown_outside(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(Reader, "counts", fail)
+    monkeypatch.setattr(PortReader, "counts", fail)
     assert "arn:aws" not in json.dumps(asked(functions, "aggregator-count.json", status))
 
 
@@ -168,7 +168,7 @@ def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise Throttled("slow down")
 
-    monkeypatch.setattr(Reader, "counts", fail)
+    monkeypatch.setattr(PortReader, "counts", fail)
     functions.ask(load("aggregator-count.json"))
     assert functions.values()["ReadsFailed"] == 1
 
@@ -204,6 +204,6 @@ def test_only_our_own_failures_are_logged_as_errors(
     logged: list[logging.LogRecord] = []
     monkeypatch.setattr(logger._logger, "handle", logged.append)
     if error:
-        monkeypatch.setattr(Reader, "counts", fail)
+        monkeypatch.setattr(PortReader, "counts", fail)
     functions.ask(load(name))
     assert [(record.levelname, bool(record.exc_info)) for record in logged] == [(level, traced)]

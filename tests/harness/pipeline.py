@@ -29,7 +29,7 @@ from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import window_id, window_start
 from tallyroll.ports.effects import T
 from tallyroll.ports.store import Outcome
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tallyroll.settings import Settings
 from tests.harness.native_exports import MemoryExports
 
@@ -153,9 +153,9 @@ class Pipeline:
     def dropper(self) -> Dropper:
         return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
 
-    def reader(self) -> Reader:
+    def reader(self) -> PortReader:
         ports = (self.store, self.catalog, self.totals, self.effects)
-        return Reader(self.settings, *ports)
+        return PortReader(self.settings, *ports)
 
     def message(
         self, body: str | dict[str, Any], *, sent: int | None = None, receives: int = 1

@@ -21,7 +21,7 @@ from tallyroll.model.totals import Correction, Total
 from tallyroll.model.windows import table_name, window_id, window_start
 from tallyroll.ports.store import Answer
 from tallyroll.reads.counts import Count
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects
 from tests.tiers import examples
 
@@ -99,7 +99,9 @@ class Retracting(RuleBasedStateMachine):
 
     def _count(self, key: str, begin: int, end: int, *, by_window: bool) -> Count:
         pipeline = self.pipeline
-        reader = Reader(SETTINGS, pipeline.store, pipeline.catalog, self.totals, pipeline.effects)
+        reader = PortReader(
+            SETTINGS, pipeline.store, pipeline.catalog, self.totals, pipeline.effects
+        )
         bounds = FIRST + begin * LENGTH, FIRST + end * LENGTH
         answer = reader.count(key, *bounds, TIME_LEFT, consistent=True, by_window=by_window)
         assert answer.complete

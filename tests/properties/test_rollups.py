@@ -27,7 +27,7 @@ from tallyroll.model.records import Increment
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import table_name, window_id, window_start
 from tallyroll.ports.store import Verdict
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import HOUR, SMALL, TIME_LEFT, Pipeline, StillEffects, record_with
 from tests.tiers import examples
 
@@ -192,7 +192,7 @@ class Hands:
         """Read, and check that it is what was true at some time meanwhile."""
         ports: Any = (self.store, self.catalog, self.totals, self.pipeline.effects)
         before = self.truth
-        answer = Reader(SETTINGS, *ports).count(KEY, since, until, TIME_LEFT)
+        answer = PortReader(SETTINGS, *ports).count(KEY, since, until, TIME_LEFT)
         assert answer.complete
         if since is until is None:
             assert before <= answer.events <= self.truth

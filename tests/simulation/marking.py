@@ -17,7 +17,7 @@ from tallyroll.model.states import Status
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.operations.redrive import Redriver
 from tallyroll.ports.store import Answer, Verdict
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tallyroll.reasons import Reason
 from tests.simulation.deaths import KINDS
 from tests.simulation.lasting_faults import ILL
@@ -100,7 +100,7 @@ def watch(system: System, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Redriver, "redrive", redrives.around(Redriver.redrive))
     known = redrives.known(Redriver._counted_beyond)
     patch.setattr(Redriver, "_counted_beyond", known)
-    patch.setattr(Reader, "counts", reads.around(Reader.counts))
+    patch.setattr(PortReader, "counts", reads.around(PortReader.counts))
     watch_windows(system, patch)
     watch_retractions(system, patch)
     if system.plan.heat.heats:
@@ -313,7 +313,7 @@ class _Reads:
         self._hit = system.marks.hit
 
     def around(self, counts: Perform) -> Perform:
-        """`Reader.counts`, watched."""
+        """`PortReader.counts`, watched."""
 
         def counted(aggregator: Any, *args: Any, **named: Any) -> Any:
             began = aggregator._effects.now()

@@ -16,7 +16,7 @@ from tallyroll.model.states import Window
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.lookups import Lookups
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 
 Patch = pytest.MonkeyPatch
 BEYOND_MS = 30_000
@@ -36,7 +36,7 @@ def unprocessed_stripes_dropped(patch: Patch) -> None:
 
 
 def cached_beyond_its_promise(patch: Patch) -> None:
-    count = Reader.counts
+    count = PortReader.counts
 
     def stale(self: Any, *asked: Any, **named: Any) -> Any:
         settings = self._settings
@@ -46,17 +46,17 @@ def cached_beyond_its_promise(patch: Patch) -> None:
         finally:
             self._settings = settings
 
-    patch.setattr(Reader, "counts", stale)
+    patch.setattr(PortReader, "counts", stale)
 
 
 def cached_though_consistent(patch: Patch) -> None:
-    count = Reader.counts
+    count = PortReader.counts
 
     def forgetful(self: Any, *asked: Any, consistent: bool, **named: Any) -> Any:
         del consistent
         return count(self, *asked, **named)
 
-    patch.setattr(Reader, "counts", forgetful)
+    patch.setattr(PortReader, "counts", forgetful)
 
 
 def missing_windows_left_out(patch: Patch) -> None:

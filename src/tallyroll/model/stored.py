@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tallyroll.errors import Refused
-from tallyroll.model.amounts import read_amount
+from tallyroll.model.amounts import Summed, read_amount
 from tallyroll.model.events import Event, event_body, message_body
 from tallyroll.model.formats.payloads import CHUNKED, DAMAGED, Chunk, inflated, joined, manifest_in
 from tallyroll.model.formats.references import FORMAT_REFERENCE, Reference, reference_in
@@ -17,8 +17,8 @@ from tallyroll.model.retractions import RetractionNote
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """A stored event; `ts` in ms, `amount` in millionths, `payload` canonical JSON.
+class StoredEvent(Summed):
+    """A stored event; `ts` in ms, `amount` its `value` in millionths, `payload` canonical JSON.
 
     An event of a packet has the id `{packet}:{index}`. An uploaded payload has a `reference`.
     `retracted` is set by reads that ask whether the event was retracted, if it was.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Teardown
     from tallyroll.ports.store import ItemCodec
-    from tallyroll.reads.reader import Reader
+    from tallyroll.reads.reader import PortReader
 
 Tell = Callable[[str], None]
 
@@ -96,13 +96,13 @@ class Pipeline:
         return Writer(self.settings, self.store, self.catalog, self.queue, self.effects, totals)
 
     @cached_property
-    def reader(self) -> Reader:
+    def reader(self) -> PortReader:
         """Reads counts, events and the largest keys."""
         from tallyroll.adapters.glances import glances_on
-        from tallyroll.reads.reader import Reader
+        from tallyroll.reads.reader import PortReader
 
         ports = (self.store, self.catalog, self.totals)
-        return Reader(self.settings, *ports, self.effects, glances_on(*ports))
+        return PortReader(self.settings, *ports, self.effects, glances_on(*ports))
 
     @cached_property
     def roller(self) -> Roller:

@@ -19,7 +19,7 @@ from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.spans import date_ms
-from tallyroll.reads.reader import KEYS_MAX, Reader
+from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
@@ -155,7 +155,9 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+def answer_counter(
+    reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
     """The answer to GET /v1/counters for one key. Raises UsageError and StoreError."""
     keys = [parameters["key"]] if "key" in parameters else []
     others = {name: value for name, value in parameters.items() if name != "key"}
@@ -163,7 +165,7 @@ def answer_counter(reader: Reader, parameters: Mapping[str, str], time_left_ms: 
 
 
 def answer_counters(
-    reader: Reader, keys: Sequence[str], parameters: Mapping[str, str], time_left_ms: int
+    reader: PortReader, keys: Sequence[str], parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/counters: of one key its count, of several `counters` with one each, in
     the order of the keys. Raises UsageError and StoreError.
@@ -186,7 +188,7 @@ def answer_counters(
     return HttpAnswer(200, body, counts=counts, headers=kept)
 
 
-def _kept(reader: Reader, counts: Sequence[Count]) -> Mapping[str, str]:
+def _kept(reader: PortReader, counts: Sequence[Count]) -> Mapping[str, str]:
     """Counts of live windows may be kept as long as the reader keeps them."""
     if any(count.is_live for count in counts):
         return kept_for(reader.age_ms(counts), reader.kept_ms)
@@ -206,7 +208,7 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
     return replace(answer, headers=headers)
 
 
-def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
+def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "key", "id", "window", "ts", "date", "since", "until")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
@@ -222,7 +224,9 @@ def answer_event(reader: Reader, parameters: Mapping[str, str]) -> HttpAnswer:
     return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
 
 
-def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+def answer_events(
+    reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
     names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
     _check_names(parameters, *names)
@@ -251,7 +255,9 @@ def answer_events(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
     return HttpAnswer(200, events_page_json(page))
 
 
-def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+def answer_series(
+    reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
     """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
     _check_names(parameters, "key", "since", "until", "step", "tz")
     curve = reader.series(
@@ -266,7 +272,7 @@ def answer_series(reader: Reader, parameters: Mapping[str, str], time_left_ms: i
     return HttpAnswer(200, curve_json(curve), counts=counts, headers=_kept(reader, counts))
 
 
-def answer_top(reader: Reader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+def answer_top(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "window", "n", "by")
     by = parameters.get("by") or "events"

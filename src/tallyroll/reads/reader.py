@@ -31,7 +31,7 @@ Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-class Reader(SeriesReads, DatedReads, FollowingReads):
+class PortReader(SeriesReads, DatedReads, FollowingReads):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts.

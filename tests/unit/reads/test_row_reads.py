@@ -10,7 +10,7 @@ from tallyroll.adapters.memory import MemoryTotals
 from tallyroll.adapters.rows.metering import METERING, reading_of
 from tallyroll.model.tallies import ReadCost
 from tallyroll.reads.counts import Count, counter_json
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import NOW, SMALL, TIME_LEFT, StillEffects
 from tests.harness.row_stage import RowStage, opened_rows, row
 
@@ -25,7 +25,7 @@ def stage() -> RowStage:
 
 def counted(stage: RowStage) -> Count:
     settings = replace(SMALL, cache_live_ms=0)
-    reader = Reader(settings, stage.store, stage.catalog, MemoryTotals(), StillEffects(NOW))
+    reader = PortReader(settings, stage.store, stage.catalog, MemoryTotals(), StillEffects(NOW))
     return reader.count("k", None, None, TIME_LEFT)
 
 

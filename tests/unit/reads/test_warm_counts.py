@@ -19,7 +19,7 @@ from tallyroll.reads.counting import kept
 from tallyroll.reads.counting.kept import Kept
 from tallyroll.reads.counting.plans import ReadPlan
 from tallyroll.reads.counting.singly import SingleGlances
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, Pipeline, hour
 from tests.unit.reads.test_reader import counted, event
 
@@ -37,7 +37,7 @@ class _Watched:
         ports = (pipeline.store, pipeline.catalog, pipeline.totals, pipeline.effects)
         self._glances = SingleGlances(*ports)
         settings = replace(pipeline.settings, cache_live_ms=0, settle_ms=settle_ms)
-        self.reader = Reader(settings, *ports, self)
+        self.reader = PortReader(settings, *ports, self)
         for port, verb in ((pipeline.catalog, COLD[0]), (pipeline.totals, COLD[1])):
             setattr(port, verb, self._noting(verb, getattr(port, verb)))
 

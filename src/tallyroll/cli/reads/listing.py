@@ -25,7 +25,7 @@ from tallyroll.reads.http import required_key
 from tallyroll.reads.jsonable import retracted_json
 from tallyroll.reads.merge import EVENTS_MAX
 from tallyroll.reads.ranges.events import EventsPage
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 
 TIME_LEFT_MS = 60_000
 WINDOW_EVENTS = 100  # of a window, if there is no limit
@@ -101,7 +101,7 @@ def events(
 
 
 def _of_window(
-    reader: Reader, key: str, window: str, left: int, cursor: str | None
+    reader: PortReader, key: str, window: str, left: int, cursor: str | None
 ) -> Iterator[Events]:
     while left:
         page = reader.events(key, window, TIME_LEFT_MS, limit=min(left, EVENTS_MAX), cursor=cursor)
@@ -112,7 +112,7 @@ def _of_window(
 
 
 def _of_range(
-    reader: Reader, key: str, bounds: Bounds, left: int, cursor: str | None
+    reader: PortReader, key: str, bounds: Bounds, left: int, cursor: str | None
 ) -> Iterator[EventsPage]:
     while left:
         most = min(left, EVENTS_MAX)

@@ -27,7 +27,7 @@ from tallyroll.ports.queue import Sender
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counts import Count
-from tallyroll.reads.reader import Reader
+from tallyroll.reads.reader import PortReader
 from tallyroll.settings import Settings
 
 TIME_LEFT_MS = 60_000
@@ -176,7 +176,7 @@ class Probe:
                     self._expected[parcel.identity[1]] += parcel.n
 
     def _client(self, name: str) -> _Client:
-        return _Client(name, Reader(self._settings, *self._ports, self._effects))
+        return _Client(name, PortReader(self._settings, *self._ports, self._effects))
 
     def _watch(self, number: int, deadline: int, on_progress: Callable[[int], None]) -> None:
         """Read while events are counted: one key at a time, twice with the cache, then without."""
@@ -293,5 +293,5 @@ class _Client:
     """One client, with a reader and so a cache of its own; `failed` reads in a row."""
 
     name: str
-    reader: Reader
+    reader: PortReader
     failed: int = 0

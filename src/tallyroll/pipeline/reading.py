@@ -1,0 +1,156 @@
+"""`tallyroll.Reader`: the reads that services hold, with times as people write them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from typing import TYPE_CHECKING, Self
+
+from tallyroll.adapters.glances import glances_on
+from tallyroll.errors import UsageError
+from tallyroll.model.windows import parse_instant
+from tallyroll.pipeline import Pipeline
+from tallyroll.reads.counts import COUNT_MS
+from tallyroll.reads.ranges.spans import date_ms
+from tallyroll.reads.reader import PortReader
+from tallyroll.reads.steps import zone_named
+from tallyroll.settings import Settings
+
+if TYPE_CHECKING:
+    from tallyroll.model.windows import WindowId
+    from tallyroll.reads.counts import Count
+    from tallyroll.reads.found import FoundEvent
+    from tallyroll.reads.ranges.dated import EventMatches
+    from tallyroll.reads.series import Curve
+    from tallyroll.reads.steps import StepName
+
+When = int | str | date
+"""A time: ms since the epoch, ISO 8601 text (in UTC if it has no zone), a window's id, a datetime
+with a zone, or a date, which is its first moment in UTC.
+"""
+
+
+class Reader(PortReader):
+    """Reads a pipeline from a service.
+
+        reader = Reader.connect("votes")
+        print(reader.count("Ada", since="2026-11-20T08:00Z").value)
+
+    Make one for a process and keep it, since it caches counts. Each read takes times as `When`, and
+    else what it takes in `tallyroll.reads`. Raises UsageError for what is no time.
+    """
+
+    @classmethod
+    def connect(cls, name: str | None = None, *, region: str | None = None) -> Self:
+        """A reader of the pipeline of this name, on AWS by boto3's usual environment and
+        credentials, or on the local engine by its own environment.
+
+        Without a name, of `TALLYROLL_NAME`; without a Region, in the environment's. Other settings
+        are those of `TALLYROLL_...`, as for the command. Raises UsageError for an illegal name. AWS
+        is asked by the first read.
+        """
+        named = {} if name is None else {Settings.named("name"): name}
+        made = Pipeline(Settings.from_env({**os.environ, **named}), region=region)
+        ports = (made.store, made.catalog, made.totals)
+        return cls(made.settings, *ports, made.effects, glances_on(*ports))
+
+    def count(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        consistent: bool = False,
+        by_window: bool = False,
+    ) -> Count:
+        """Count a key over the windows that begin in [since, until)."""
+        [count] = self.counts(
+            [key], since, until, time_left_ms, consistent=consistent, by_window=by_window
+        )
+        return count
+
+    def counts(
+        self,
+        keys: Sequence[str],
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        consistent: bool = False,
+        by_window: bool = False,
+    ) -> list[Count]:
+        """Count up to 100 keys by one read, in their order."""
+        return super().counts(
+            keys, *_range(since, until), time_left_ms, consistent=consistent, by_window=by_window
+        )
+
+    def series(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        step: StepName = "hour",
+        zone: tzinfo | str = UTC,
+        time_left_ms: int = COUNT_MS,
+    ) -> Curve:
+        """A key's counts by the hour, day, week or month of a zone, such as `Europe/Berlin`."""
+        found = zone_named(zone) if isinstance(zone, str) else zone
+        return super().series(key, *_range(since, until), step, found, time_left_ms)
+
+    def event(
+        self,
+        key: str,
+        event_id: str,
+        window: WindowId | None = None,
+        ts: When | None = None,
+    ) -> FoundEvent:
+        """An event of a window, or of the window of its time `ts`."""
+        return super().event(key, event_id, window, _open(ts))
+
+    def event_on(self, key: str, event_id: str, day: When) -> EventMatches:
+        """The events with this id on a day in UTC: a date, or its text, such as `2026-11-20`."""
+        return super().event_on(key, event_id, date_ms(day) if isinstance(day, str) else _ms(day))
+
+    def event_within(
+        self, key: str, event_id: str, since: When | None = None, until: When | None = None
+    ) -> EventMatches:
+        """The events with this id in the windows that begin in [since, until)."""
+        return super().event_within(key, event_id, *_range(since, until))
+
+    def events_within(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        *,
+        packed: bool = False,
+    ) -> Iterator[FoundEvent]:
+        """All events of a key in the windows that begin in [since, until), read page by page."""
+        return super().events_within(key, *_range(since, until), packed=packed)
+
+    def follow(self, key: str, since: When | None = None) -> Iterator[FoundEvent]:
+        """The events of a key in the windows that begin from `since` on, and each that counts, for
+        ever.
+        """
+        return super().follow(key, _open(since))
+
+
+def _range(since: When | None, until: When | None) -> tuple[int | None, int | None]:
+    return _open(since), _open(until)
+
+
+def _open(when: When | None) -> int | None:
+    return None if when is None else _ms(when)
+
+
+def _ms(when: When) -> int:
+    """A time in ms since the epoch. Raises UsageError."""
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise UsageError(f"{when!r} has no time zone: add one, such as tzinfo=UTC")
+        return round(when.timestamp() * 1000)
+    if isinstance(when, date):
+        return date_ms(when.isoformat())
+    return parse_instant(when) if isinstance(when, str) else when

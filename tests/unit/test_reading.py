@@ -1,0 +1,81 @@
+"""`tallyroll.Reader`: what services hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tallyroll import Reader
+from tallyroll.errors import UsageError
+from tests.harness.pipeline import HOUR, NOW, START, Pipeline, opened
+
+BEGIN = "2026-11-20T08:00Z"  # of the current window
+AS_WRITTEN = [
+    START,
+    BEGIN,
+    "20261120T080000Z",
+    datetime(2026, 11, 20, 8, tzinfo=UTC),
+    datetime(2026, 11, 20, 9, tzinfo=timezone(timedelta(hours=1))),
+]
+
+
+@pytest.fixture
+def reader() -> Reader:
+    """Of a key with one event in the window before, and two in the current one."""
+    pipeline: Pipeline = opened()
+    for number, ts in enumerate((NOW - HOUR, NOW, NOW)):
+        event = {"id": f"e{number}", "key": "Ada", "ts": ts, "value": 1.5}
+        pipeline.write(event)
+    ports = (pipeline.store, pipeline.catalog, pipeline.totals, pipeline.effects)
+    return Reader(pipeline.settings, *ports)
+
+
+@pytest.mark.parametrize("since", AS_WRITTEN, ids=repr)
+def test_a_time_may_be_written_in_any_way(reader: Reader, since: Any) -> None:
+    assert reader.count("Ada", since).value == Decimal(3)
+    assert reader.count("Ada", until=since).events == 1
+    [count] = reader.counts(["Ada"], since)
+    assert count.events == 2
+    assert [point.events for point in reader.series("Ada", since).points] == [2]
+    assert [found.what.id for found in reader.events_within("Ada", since)] == ["e1", "e2"]
+    assert [found.what.id for found in reader.event_within("Ada", "e1", since).found] == ["e1"]
+    assert next(reader.follow("Ada", since)).what.id == "e1"
+
+
+@pytest.mark.parametrize("day", ["2026-11-20", date(2026, 11, 20), START - 8 * HOUR], ids=repr)
+def test_a_day_may_be_a_date(reader: Reader, day: Any) -> None:
+    [found] = reader.event_on("Ada", "e0", day).found
+    assert found.what.id == "e0"
+    assert reader.event("Ada", "e0", ts=datetime(2026, 11, 20, 7, 30, tzinfo=UTC)) == found
+    assert reader.count("Ada", date(2026, 11, 20)).events == 3
+
+
+def test_a_time_zone_may_be_a_name(reader: Reader) -> None:
+    curve = reader.series("Ada", BEGIN, zone="Europe/Berlin")
+    assert str(curve.zone) == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("since", "says"),
+    [
+        (datetime(2026, 11, 20, 8), "has no time zone"),  # noqa: DTZ001
+        ("yesterday evening", "yesterday evening"),
+        ("2026-11-20T08:30Z", "inside a window"),
+    ],
+)
+def test_what_is_no_time_is_refused(reader: Reader, since: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        reader.count("Ada", since)
+
+
+def test_it_connects_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYROLL_NAME", "parliament")
+    monkeypatch.setenv("TALLYROLL_CACHE_LIVE_MS", "7000")
+    assert Reader.connect("votes")._settings.name == "votes"
+    assert Reader.connect(region="eu-central-1")._settings.name == "parliament"
+    assert Reader.connect().kept_ms == 7000
+    with pytest.raises(UsageError, match="Bad_Name"):
+        Reader.connect("Bad_Name")
