@@ -164,6 +164,7 @@ BAD = [
     ("PROVISIONED", '{"write":900,"read":300,"cold_write":0,"cold_read":50}'),
     ("PROVISIONED", "900"),
     ("POINT_IN_TIME_RECOVERY", "maybe"),
+    ("CONTRIBUTOR_INSIGHTS", "maybe"),
     ("TABLE_QUOTA", "0"),
     ("DENY_DROPS", "maybe"),
     ("TAGS", "team"),

@@ -20,7 +20,6 @@ from typing import Any
 from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.cloudwatch import QueueMetrics
 from tallyroll.adapters.aws.sources import mappings
-from tallyroll.adapters.dynamodb.items import key_and_shard
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.stack import (
     ANY,
@@ -217,7 +216,7 @@ class AwsStack:
             return
         for one in found.get("Contributors", ()):
             name = str(one["Keys"][0])
-            key, shard = key_and_shard(name)
+            key, shard = _key_and_shard(name)
             yield HotPart(name, key, shard, round(one["ApproximateAggregateValue"]))
 
     def in_flight(self, since: int) -> int:
@@ -231,6 +230,13 @@ class AwsStack:
             self.metrics.period_for(since),
         )
         return round(max(found.values(), default=0))
+
+
+def _key_and_shard(pk: str) -> tuple[str, int]:
+    """The key and the shard in a partition key of records; ("", 0) in another one."""
+    key, _, shard = pk.rpartition(".")
+    of_records = key and not key.startswith("~") and shard.isdecimal()
+    return (key, int(shard)) if of_records else ("", 0)
 
 
 def _source(found: Mapping[str, Any]) -> EventSource:

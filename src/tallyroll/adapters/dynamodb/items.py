@@ -57,13 +57,6 @@ def record_key(key: str, shard: int, record_id: str) -> Key:
     return {"pk": {"S": f"{key}.{shard}"}, "sk": {"S": RECORD + record_id}}
 
 
-def key_and_shard(pk: str) -> tuple[str, int]:
-    """The key and the shard in a partition key of records; ("", 0) in another one."""
-    key, _, shard = pk.rpartition(".")
-    of_records = key and not key.startswith("~") and shard.isdecimal()
-    return (key, int(shard)) if of_records else ("", 0)
-
-
 def tally_key(spec: Spec, key: str, stripe: int) -> Key:
     """The primary key of one stripe, 1..spec.stripes_of(key), of a key's tally."""
     return {"pk": {"S": f"~t.{spec.bucket(key, stripe)}"}, "sk": {"S": f"{TALLY}{key}.{stripe}"}}
