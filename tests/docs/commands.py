@@ -82,7 +82,7 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
         if text is None:
             yield from texts_of(node)
         else:
-            yield re.sub(r"\{\w*\}", "X", text.replace("{units}", "8000"))
+            yield re.sub(r"\{\w*\}", "X", re.sub(r"\{(units|shards)\}", "8000", text))
 
 
 def _text(node: ast.expr) -> str | None:

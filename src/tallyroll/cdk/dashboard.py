@@ -9,7 +9,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE, Limit
-from tallyroll.cdk import insights
 from tallyroll.cdk.alarm_rules import TABLES
 from tallyroll.cdk.functions import PipelineFunction
 from tallyroll.cdk.ingest import Queues
@@ -23,6 +22,8 @@ from tallyroll.cdk.metrics import (
 from tallyroll.model.states import Status
 from tallyroll.model.windows import KEYSPACES
 from tallyroll.reasons import Reason
+from tallyroll.resources import THROTTLED_KEYS_RULE
+from tallyroll.settings import Settings
 from tallyroll.settings.common import RETRACTION_OFF
 from tallyroll.settings.options import Options
 
@@ -74,7 +75,7 @@ def make_dashboard(
                 )
             ],
             _hot(options, metrics),
-            *insights.widget(options.settings()),
+            *_throttled_keys(options.settings()),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
             _cost(metrics, functions),
         ],
@@ -238,3 +239,17 @@ def _graph(title: str, shown: Sequence[cloudwatch.IMetric]) -> cloudwatch.IWidge
         width=_WIDTH,
         height=_HEIGHT,
     )
+
+
+def _throttled_keys(settings: Settings) -> list[list[cloudwatch.IWidget]]:
+    """A row of the dashboard. Each window's table has rules of its own, whose names end with the
+    time at which they were made, so no graph can name them.
+    """
+    if not settings.contributor_insights:
+        return []
+    text = (
+        f"**Which keys are throttled:** `tallyroll --name {settings.name} doctor` names them. Their"
+        f" graphs are in CloudWatch's *Contributor Insights*, rules `{THROTTLED_KEYS_RULE}"
+        f"{settings.name}-...`, two for each window's table."
+    )
+    return [[cloudwatch.TextWidget(markdown=text, width=24, height=2)]]

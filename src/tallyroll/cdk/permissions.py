@@ -17,7 +17,7 @@ from aws_cdk import aws_sqs as sqs
 
 from tallyroll.adapters.dynamodb.catalog_items import CATALOG_PK, MONTHS_LIKE
 from tallyroll.adapters.dynamodb.items import MARKS
-from tallyroll.cdk import insights, key_permissions
+from tallyroll.cdk import optional_permissions
 from tallyroll.cdk.keyspaces import permissions as keyspaces
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
@@ -67,7 +67,7 @@ def of_writer(
         ),
         _allow(dead_letters.queue_arn, "sqs:SendMessage"),
         _allow(rejected(storage), "s3:PutObject"),
-        *key_permissions.in_use(
+        *optional_permissions.in_use(
             [storage.key, storage.bucket.encryption_key, dead_letters.encryption_master_key],
             [queue.encryption_master_key],
         ),
@@ -82,7 +82,7 @@ def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
         *_identities(storage, "BatchGetItem"),
-        *key_permissions.in_use([], [storage.key]),
+        *optional_permissions.in_use([], [storage.key]),
         *keyspaces.of_reader(storage.keyspace),
     ]
 
@@ -124,9 +124,9 @@ def of_roller(
         _tables(storage.totals.table_arn, "PutItem", "Query"),  # queries listings, for roll-ups
         _allow(queue.queue_arn, "sqs:GetQueueAttributes"),
         _allow("*", "cloudwatch:GetMetricStatistics"),  # metrics have no ARN
-        *key_permissions.in_use([storage.key], []),
-        *key_permissions.of_new_tables(storage.key, cdk.Stack.of(storage)),
-        *insights.of_roller(storage, settings),
+        *optional_permissions.in_use([storage.key], []),
+        *optional_permissions.of_new_tables(storage.key, cdk.Stack.of(storage)),
+        *optional_permissions.to_note_throttled_keys(storage, settings),
         *keyspaces.of_roller(storage.keyspace, settings),
     ]
 
@@ -165,7 +165,7 @@ def of_cleanup(storage: Storage, pipeline: str, *, retracts: bool) -> Sequence[i
         # No condition on the prefix: S3 reports a missing object as such only to a caller that may
         # list, and the proof must tell it from an object that it may not read.
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
-        *key_permissions.in_use([storage.key, storage.bucket.encryption_key], []),
+        *optional_permissions.in_use([storage.key, storage.bucket.encryption_key], []),
         *keyspaces.of_cleanup(storage.keyspace),
     ]
 
@@ -196,7 +196,7 @@ def of_dropper(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement]
         _items(storage, "PutItem", keys=(MONTHS_LIKE,)),  # states of windows
         _allow(archives(storage, pipeline), "s3:GetObject"),
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),
-        *key_permissions.in_use([storage.key], [storage.bucket.encryption_key]),
+        *optional_permissions.in_use([storage.key], [storage.bucket.encryption_key]),
         *keyspaces.of_dropper(storage.keyspace),
     ]
 
@@ -223,7 +223,7 @@ def of_redriver(
         ),
         _allow(queue.queue_arn, "sqs:GetQueueUrl", "sqs:SendMessage"),
         _allow(rejected(storage), "s3:GetObject"),
-        *key_permissions.in_use(
+        *optional_permissions.in_use(
             [storage.key, queue.encryption_master_key, dead_letters.encryption_master_key],
             [storage.bucket.encryption_key],
         ),
@@ -276,7 +276,7 @@ def of_operator(
         *(_allow(arn, "scheduler:GetSchedule") for arn in schedules),
         # The first has no resource. AWS's own policies allow the second on all quotas.
         _allow("*", "lambda:ListEventSourceMappings", "servicequotas:GetServiceQuota"),
-        *insights.of_operator(storage, settings),
+        *optional_permissions.to_read_throttled_keys(storage, settings),
     ]
 
 
@@ -299,7 +299,7 @@ def of_uploader(storage: Storage, pipeline: str) -> Sequence[iam.PolicyStatement
     """What a producer needs to upload payloads that are too large for a message."""
     return [
         _allow(uploads(storage, pipeline), "s3:PutObject"),
-        *key_permissions.in_use([storage.bucket.encryption_key], []),
+        *optional_permissions.in_use([storage.bucket.encryption_key], []),
     ]
 
 

@@ -19,6 +19,7 @@ HEAT_BACK_MS = 15 * MINUTE_MS  # notes come minutes late
 SPLIT_BY = 4
 PARTS_SHOWN = 5
 _ENABLED, _ENABLING = "ENABLED", "ENABLING"
+_SPLIT = "`tallyroll keys split {key} --shards {shards}` gives it more shards in the next windows"
 
 
 def throttled_keys(case: Checkup) -> Iterator[Sign]:
@@ -76,8 +77,7 @@ def _hot(window: Window, spec: Spec, parts: list[HotPart]) -> Sign:
     shown = ", ".join(f"{part.shard} ({part.throttles:,})" for part in parts[:PARTS_SHOWN])
     more = min(SHARDS_MAX, SPLIT_BY * shards)
     split = (
-        f"`tallyroll keys split {shlex.quote(key)} --shards {more}` gives it more shards in the"
-        " next windows"
+        _SPLIT.format(key=shlex.quote(key), shards=more)
         if shards < SHARDS_MAX
         else "It has as many shards as a key can have"
     )
