@@ -4,7 +4,8 @@ GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
 GET /v1/series?key=...&since=&until=&step=&tz=
-GET /v1/top?window=...&n=&by=
+GET /v1/top?window=...|since=&until=&n=&by=
+GET /v1/total?since=&until=
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tallyroll.reads.http import (
     answer_events,
     answer_series,
     answer_top,
+    answer_total,
     conditional,
     parse_keys,
     parse_parameters,
@@ -100,8 +102,14 @@ def events() -> Response[str]:
 
 @routes.get("/v1/top")
 def top() -> Response[str]:
-    """The largest keys of one window."""
+    """The largest keys of one window, or of a range."""
     return _response(answer_top(use_case(), _parameters(), _time_left_ms()))
+
+
+@routes.get("/v1/total")
+def total() -> Response[str]:
+    """The total over all keys of a range."""
+    return _response(answer_total(use_case(), _parameters(), _time_left_ms()))
 
 
 def _parameters() -> dict[str, str]:

@@ -149,6 +149,24 @@ def test_the_largest_keys(written: CommandLine) -> None:
     assert found["top"] == [{"key": "k", "events": 5, "sum": "6.5"}]
 
 
+def test_the_largest_keys_and_the_total_of_a_range(written: CommandLine) -> None:
+    answer = written.run("top", "--since", WINDOW)
+    assert answer.status == 0
+    rows = [line.split() for line in answer.out.splitlines()]
+    assert rows.index(["k", "5", "6.5"]) < rows.index(["l", "3", "-4.5"])
+    answer = written.run("count", "--all")
+    assert answer.status == 0
+    assert answer.row("8", "2", "yes", "2026-11-20T08:30:00.000Z")
+    (found,) = written.run("--json", "count", "--all", "--since", WINDOW).json
+    assert (found["events"], found["complete"]) == (8, True)
+    written.pipeline.store.stripes = failing  # type: ignore[assignment]
+    for argv in (("top", "--since", WINDOW), ("count", "--all")):
+        answer = written.run(*argv)
+        assert answer.status == 1
+        assert "could not read " in answer.err
+        assert WINDOW in answer.err
+
+
 def test_a_window_without_keys(written: CommandLine) -> None:
     answer = written.run("top", "--window", hour(7))
     assert (answer.status, answer.err) == (0, "")
@@ -253,6 +271,9 @@ def test_a_range_with_a_dropped_window(written: CommandLine) -> None:
         ("events", "k", "--window", WINDOW, "--cursor", "nonsense"),
         ("top",),
         ("top", "--window", WINDOW, "-n", "1001"),
+        ("top", "--window", WINDOW, "--since", WINDOW),
+        ("count",),
+        ("count", "k", "--all"),
         ("top", "--window", WINDOW, "--by", "name"),
     ],
 )

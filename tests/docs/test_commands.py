@@ -47,7 +47,7 @@ def test_commands_are_found_wherever_they_are() -> None:
         ("aws dynamodb wait table-there --table-name T", "no waiter"),
         ("aws sqs set-queue-attributes --queue-url URL --attributes Retention=1", "none of"),
         ("aws cloudformation deploy --stack-name votes", "--template-file"),
-        ("tallyroll count", "KEY requires an argument"),
+        ("tallyroll events", "KEY requires an argument"),
         ("tallyroll count k --sinse -1h", "--sinse"),
         ("tallyroll windows", "no such command"),
         ("tallyroll recount", "recount"),

@@ -127,6 +127,21 @@ def test_the_largest_keys(counted: Invocations) -> None:
     }
 
 
+def test_the_largest_keys_and_the_total_of_a_range(counted: Invocations) -> None:
+    span: Any = {"since": "2026-11-20T08:00:00.000Z", "until": "2026-11-20T09:00:00.000Z"}
+    whole = {"events": 4, "sum": "7", "as_of": "2026-11-20T08:30:00.000Z", "complete": True}
+    assert ask(counted, "/v1/top", **span) == {
+        **span,
+        **whole,
+        "keys": 1,
+        "top": [{"key": KEY, "events": 4, "sum": "7"}],
+    }
+    assert ask(counted, "/v1/total", **span) == {**span, **whole}
+    assert ask(counted, "/v1/total")["events"] == 4
+    late = ask(counted, "/v1/total", left=0, **span)
+    assert (late["events"], late["complete"], late["missing"]) == (0, False, [WINDOW])
+
+
 def test_reads_that_run_out_of_time_say_so(counted: Invocations) -> None:
     events = ask(counted, "/v1/events", left=0, key=KEY, window=WINDOW)
     assert (events["events"], events["complete"]) == ([], False)
@@ -176,7 +191,9 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/top", f"window={WINDOW}&n=1001", "n 1001: must be from 1 to 1000"),
         ("/v1/top", f"window={WINDOW}&n=1.5", "n '1.5'"),
         ("/v1/top", f"window={WINDOW}&by=name", "by 'name': must be events or sum"),
-        ("/v1/top", "key=k", "known are window, n, by"),
+        ("/v1/top", "key=k", "known are window, since, until, n, by"),
+        ("/v1/top", f"window={WINDOW}&since={WINDOW}", "window and since: give one of them"),
+        ("/v1/total", "key=k", "known are since, until"),
         ("/v1/top", "n=1&n=1", "parameter 'n' comes twice"),
         ("/v1/counters", "key=a&since=1&since=1", "parameter 'since' comes twice"),
         ("/v1/counters", "key=a&key=b&key=a", "key 'a' comes twice: give each key once"),

@@ -42,6 +42,7 @@ def test_a_time_may_be_written_in_any_way(reader: Reader, since: Any) -> None:
     assert [point.events for point in reader.series("Ada", since).points] == [2]
     assert [found.what.id for found in reader.events_within("Ada", since)] == ["e1", "e2"]
     assert [found.what.id for found in reader.event_within("Ada", "e1", since).found] == ["e1"]
+    assert reader.top_within(since).largest[0].n == reader.total(since).events == 2
     assert next(reader.follow("Ada", since)).what.id == "e1"
 
 

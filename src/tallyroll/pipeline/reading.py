@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tallyroll.reads.counts import Count
     from tallyroll.reads.found import FoundEvent
     from tallyroll.reads.ranges.dated import EventMatches
+    from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
     from tallyroll.reads.series import Curve
     from tallyroll.reads.steps import StepName
 
@@ -129,6 +130,28 @@ class Reader(PortReader):
     ) -> Iterator[FoundEvent]:
         """All events of a key in the windows that begin in [since, until), read page by page."""
         return super().events_within(key, *_range(since, until), packed=packed)
+
+    def top_within(
+        self,
+        since: When | None = None,
+        until: When | None = None,
+        n: int = 10,
+        time_left_ms: int = COUNT_MS,
+        *,
+        by_amount: bool = False,
+    ) -> TopOfRange:
+        """The `n` largest keys of the windows that begin in [since, until)."""
+        first, last = _range(since, until)
+        return super().top_within(first, last, n, time_left_ms, by_amount=by_amount)
+
+    def total(
+        self,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+    ) -> TotalOfAll:
+        """The total over all keys in the windows that begin in [since, until)."""
+        return super().total(*_range(since, until), time_left_ms)
 
     def follow(self, key: str, since: When | None = None) -> Iterator[FoundEvent]:
         """The events of a key in the windows that begin from `since` on, and each that counts, for

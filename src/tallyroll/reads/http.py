@@ -18,13 +18,14 @@ from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
 from tallyroll.reads.ranges.events import events_page_json
+from tallyroll.reads.ranges.largest import total_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
-ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top")
+ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top", "/v1/total")
 # All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
 # API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
 OTHER_PATHS = "/{proxy+}"
@@ -274,17 +275,27 @@ def answer_series(
 
 def answer_top(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "window", "n", "by")
+    _check_names(parameters, "window", "since", "until", "n", "by")
+    _check_one_of(parameters, ("window",), ("since", "until"))
     by = parameters.get("by") or "events"
     if by not in ("events", "sum"):
         raise UsageError(f"by {shown(by)}: must be events or sum")
-    top = reader.top(
-        required_window(parameters.get("window")),
-        _number(parameters, "n", TOP_PER_ANSWER),
-        time_left_ms,
-        by_amount=by == "sum",
-    )
-    return HttpAnswer(200, top_json(top))
+    n, by_amount = _number(parameters, "n", TOP_PER_ANSWER), by == "sum"
+    since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
+    if since is not None or until is not None:
+        found = reader.top_within(since, until, n, time_left_ms, by_amount=by_amount)
+        return HttpAnswer(200, total_json(found))
+    window = required_window(parameters.get("window"))
+    return HttpAnswer(200, top_json(reader.top(window, n, time_left_ms, by_amount=by_amount)))
+
+
+def answer_total(
+    reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
+) -> HttpAnswer:
+    """The answer to GET /v1/total. Raises UsageError, Absent, Archived and StoreError."""
+    _check_names(parameters, "since", "until")
+    since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
+    return HttpAnswer(200, total_json(reader.total(since, until, time_left_ms)))
 
 
 def answer_error(error: Exception) -> HttpAnswer:

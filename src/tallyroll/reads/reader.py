@@ -22,6 +22,7 @@ from tallyroll.reads.coverage import every
 from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
+from tallyroll.reads.ranges.largest import LargestReads
 from tallyroll.reads.series import SeriesReads
 from tallyroll.settings import Settings
 
@@ -31,7 +32,7 @@ Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-class PortReader(SeriesReads, DatedReads, FollowingReads):
+class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts.

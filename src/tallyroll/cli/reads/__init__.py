@@ -21,6 +21,7 @@ from tallyroll.cli.arguments import (
 from tallyroll.cli.reads.listing import apart, show_events
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.cli.screen import Cell, Screen, number_of
+from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent
 from tallyroll.model.totals import Listed
@@ -30,6 +31,7 @@ from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.jsonable import top_json
 from tallyroll.reads.ranges.dated import EventMatches, matches_json
+from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll, total_json
 from tallyroll.reads.reader import KEYS_MAX
 from tallyroll.reads.top import Top
 
@@ -42,9 +44,10 @@ _SHOWN = exclusive()
 
 
 def count(
-    keys: Annotated[list[str], Parameter("KEY")],
+    keys: Annotated[list[str] | None, Parameter("KEY")] = None,
     /,
     *,
+    over_all: Annotated[bool, Parameter("--all")] = False,
     since: Annotated[int | None, SINCE] = None,
     until: Annotated[int | None, UNTIL] = None,
     windows: Annotated[bool, Parameter(group=_SHOWN)] = False,
@@ -53,9 +56,9 @@ def count(
 ) -> int:
     """Count keys: over all time, or over the windows in [since, until).
 
-    With --watch they are counted every two seconds, until Ctrl-C ends it: bars, the
-    events a second, and those of the last looks. With --json each look is a line a
-    key.
+    With --all, the total over all keys is counted. With --watch keys are counted
+    every two seconds, until Ctrl-C ends it: bars, the events a second, and those of
+    the last looks. With --json each look is a line a key.
 
     For example:
       tallyroll count candidate-7 candidate-8 --since 20261120T080000Z --windows
@@ -63,9 +66,16 @@ def count(
       tallyroll count candidate-7 candidate-8 --since today --watch
 
     :param keys: a key
+    :param over_all: the total over all keys, instead of some
     :param windows: list each window's share, too
     :param watch: count again and again
     """
+    if over_all:
+        if keys or windows or watch:
+            raise UsageError("--all: give it without keys, --windows and --watch")
+        return _count_all(since, until, run)
+    if not keys:
+        raise UsageError("KEY is missing: give one or more, or --all")
     for key in keys:
         required_key(key)
     made = run.pipeline()
@@ -89,6 +99,32 @@ def count(
     counts, waiting = look()
     show((counts, waiting))
     return int(not all(counted.complete for counted in counts))
+
+
+def _count_all(since: int | None, until: int | None, run: Run) -> int:
+    made, screen = run.pipeline(), run.screen
+    waiting = run.waiting()
+    first, last = run.bounds(made, since, until)
+    found = made.reader.total(first, last)
+    if screen.json:
+        screen.emit(total_json(found))
+    else:
+        named, sums = _sums([found])
+        screen.table(
+            (*named, "complete", "as of"), [(*sums(found), found.complete, iso(found.as_of))]
+        )
+    if found.missing:
+        screen.tell(f"could not read {', '.join(found.missing)}: the rest is counted")
+    if waiting:
+        screen.tell(_waits(waiting))
+    return int(not found.complete)
+
+
+def _waits(waiting: int) -> str:
+    return (
+        f"{number_of(waiting, 'message')} in the queue: their events may be missing from this"
+        " count (tallyroll status)"
+    )
 
 
 def _show_counts(counts: Sequence[Count], waiting: int, screen: Screen, *, windows: bool) -> None:
@@ -117,10 +153,7 @@ def _show_counts(counts: Sequence[Count], waiting: int, screen: Screen, *, windo
                 [(c.key, w.window, w.status, *sums(w)) for c in counts for w in c.windows],
             )
     if waiting:
-        screen.tell(
-            f"{number_of(waiting, 'message')} in the queue: their events may be missing from this"
-            " count (tallyroll status)"
-        )
+        screen.tell(_waits(waiting))
 
 
 def event(
@@ -181,12 +214,15 @@ def _fetched(made: Pipeline, found: FoundEvent) -> FoundEvent:
 
 def top(
     *,
-    window: Annotated[str, WINDOW],
+    window: Annotated[str | None, WINDOW] = None,
+    since: Annotated[int | None, SINCE] = None,
+    until: Annotated[int | None, UNTIL] = None,
     n: Annotated[int, NUMBER, Parameter("-n")] = 10,
     by: Literal["events", "sum"] = "events",
     run: Run,
 ) -> int:
-    """List the keys of a window that have most events, or the largest sums.
+    """List the keys that have most events, or the largest sums: of a window, or of
+    the windows in [since, until).
 
     Of a live window they come from its tallies, exact at this moment; of a sealed
     one from its totals, also when its table is gone. A live window in Keyspaces has
@@ -194,13 +230,22 @@ def top(
 
     For example:
       tallyroll top --window current -n 3
+      tallyroll top --since today --by sum
 
     :param n: how many keys (10 by default)
     :param by: by events (the default) or sum
     """
+    ranged = since is not None or until is not None
+    if ranged == (window is not None):
+        raise UsageError("give --window, or --since or --until")
     made, screen = run.pipeline(), run.screen
+    by_amount = by == "sum"
+    if window is None:
+        first, last = run.bounds(made, since, until)
+        ranged_top = made.reader.top_within(first, last, n, TIME_LEFT_MS, by_amount=by_amount)
+        return _show_top_of_range(ranged_top, screen)
     window = run.window(made, window)
-    found = made.reader.top(window, n, TIME_LEFT_MS, by_amount=by == "sum")
+    found = made.reader.top(window, n, TIME_LEFT_MS, by_amount=by_amount)
     if screen.json:
         screen.emit(top_json(found))
     else:
@@ -219,9 +264,32 @@ def top(
     return int(not found.complete)
 
 
+def _show_top_of_range(found: TopOfRange, screen: Screen) -> int:
+    if screen.json:
+        screen.emit(total_json(found))
+    else:
+        named, sums = _sums([found])
+        span = found.span
+        screen.table(
+            ("since", "until", "keys", *named, "as of"),
+            [(iso(span.start), iso(span.end), found.keys, *sums(found), iso(found.as_of))],
+        )
+        if found.largest:
+            screen.table(("key", *named), [(key.key, *sums(key)) for key in found.largest])
+    if found.missing:
+        screen.tell(
+            f"could not read {', '.join(found.missing)}: all numbers are lower bounds, and other"
+            " keys may be larger"
+        )
+    return int(not found.complete)
+
+
 def _sums(
-    answers: Sequence[Count | Top],
-) -> tuple[Sequence[str], Callable[[Count | WindowCount | Top | Listed], Sequence[Cell]]]:
+    answers: Sequence[Count | Top | TotalOfAll],
+) -> tuple[
+    Sequence[str],
+    Callable[[Count | WindowCount | Top | TotalOfAll | Listed], Sequence[Cell]],
+]:
     """The columns of events and sums, and what is in them; with those that were retracted, if there
     are any.
     """

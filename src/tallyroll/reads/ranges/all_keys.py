@@ -1,0 +1,275 @@
+"""All keys of a range of windows: their sums in one order, and the total over them.
+
+States are read first. A window that was sealed then has all its totals, and is read from their
+listing; any other one is read from its tallies, also while it is being sealed: so no window is read
+twice. A rolled-up day is read as a whole if its sums are those of the windows that were listed.
+Corrections and revisions are read after the states.
+
+Memory holds at most `ROWS_HELD` rows of listings and half as many again, those of the tallies of
+each live window, and `CORRECTED_MAX` corrected keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+
+from tallyroll.errors import Archived, Missing, StateConflict, StoreError, UsageError
+from tallyroll.limits import LISTING_BUCKETS
+from tallyroll.model.periods import day_of, month_of, period_of, shown_name, windows_digest
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Status, Window
+from tallyroll.model.tallies import Sum, gather, place_of, retracted_of
+from tallyroll.model.totals import NO_CORRECTIONS, Corrections, Listed, net
+from tallyroll.model.windows import Span, WindowId, iso
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.catalog_cache import CachedSpecs
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.paging import STRIPES_HELD, merged
+from tallyroll.ports.store import Store
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.ranges.spans import dropped
+from tallyroll.reads.top import listed_of
+
+ROWS_HELD = 50_000
+ROWS_PER_PAGE_MAX = 1_000
+PARTS_MAX = 400  # of windows and days, each with 16 listings
+CORRECTED_MAX = 50_000
+READS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RangeParts:
+    """What a range is read from: rolled-up `days` with their epochs, other `sealed` windows, `live`
+    windows with their specs; and the windows whose listings may have corrections.
+    """
+
+    days: Mapping[str, int]
+    sealed: Sequence[Window]
+    live: Mapping[WindowId, Spec]
+    corrected: Sequence[Window]
+
+
+@dataclass(eq=False)
+class Unread:
+    """The windows and days that could not be read to their end before `deadline` (ms)."""
+
+    effects: Effects
+    deadline: int
+    names: set[str] = field(default_factory=set)
+
+    def pages(self, name: str, pages: Iterator[list[Listed]]) -> Iterator[list[Listed]]:
+        """The pages, up to the deadline or the first one that cannot be read."""
+        while self.effects.now() < self.deadline:
+            try:
+                page = next(pages, None)
+            except StoreError:
+                break
+            if page is None:
+                return
+            yield page
+        self.names.add(name)
+
+
+@dataclass(eq=False)
+class AllKeys:
+    """Reads all keys of ranges."""
+
+    store: Store
+    catalog: Catalog
+    totals: Totals
+    effects: Effects
+    specs: CachedSpecs
+
+    def parts(self, span: Span, *, rolled: bool) -> RangeParts:
+        """What a span is read from, with rolled-up days if `rolled`.
+
+        Raises UsageError for a live window whose store keeps no tallies, Archived for a dropped
+        window without listed totals, and Missing.
+        """
+        first, last = day_of(span.start).name, day_of(max(span.start, span.end - 1)).name
+        states = self.catalog.periods(first, last) if rolled else []
+        windows = self.catalog.windows(span.start, span.end)
+        of_day = {
+            name: list(some) for name, some in groupby(windows, lambda w: day_of(w.start).name)
+        }
+        days = {
+            state.name: state.epoch
+            for state in states
+            if state.complete
+            and (some := of_day.get(state.name))
+            and all(_is_listed(window) for window in some)
+            and state.digest == windows_digest(window.id for window in some)
+            and span.start <= period_of(state.name).start
+            and period_of(state.name).end <= span.end
+        }
+        sealed = [window for window in windows if _is_listed(window)]
+        live = [window for window in windows if not _is_listed(window)]
+        for window in live:
+            if dropped(window):
+                raise Archived(window.id, window.attempt.archive)
+        months = self.totals.revisions()
+        return RangeParts(
+            days,
+            [window for window in sealed if day_of(window.start).name not in days],
+            self._specs_of(live),
+            [window for window in sealed if month_of(window.start).name in months],
+        )
+
+    def _specs_of(self, live: Sequence[Window]) -> dict[WindowId, Spec]:
+        specs = self.specs.specs([window.id for window in live])
+        for window in live:
+            if window.id not in specs and window.status is not Status.CREATING:
+                raise Missing(f"window {window.id} has opened just now: ask again", "NoSpec")
+            if window.id in specs and not self.store.metering_of(window.table).tallied:
+                raise UsageError(
+                    f"window {window.id} is {window.status}: its store keeps no tallies, so all its"
+                    f" keys are known once it is sealed; give a range until {iso(window.start)}"
+                )
+        return specs
+
+    def sums(self, parts: RangeParts, unread: Unread) -> Iterator[list[Listed]]:
+        """The sums of all keys, less their corrections, each key once, in the order of `rank`. What
+        could not be read is in `unread` at the end: sums are lower bounds then. Raises UsageError
+        if the range has more parts, or corrected keys, than memory should hold.
+        """
+        names = [(name, epoch) for name, epoch in parts.days.items()]
+        names += [(window.id, 0) for window in parts.sealed]
+        if len(names) + len(parts.live) > PARTS_MAX:
+            raise UsageError(
+                f"the range is read from {len(names) + len(parts.live):,} windows and rolled-up"
+                f" days, over {PARTS_MAX}: give a shorter one"
+            )
+        corrections = self._corrections(parts, unread)
+        listings = len(names) * LISTING_BUCKETS + len(parts.live)
+        page = max(1, min(ROWS_PER_PAGE_MAX, ROWS_HELD // max(1, listings)))
+        sources = [
+            unread.pages(shown_of(name), ranked(self._listing(name, epoch, bucket, page)))
+            for name, epoch in names
+            for bucket in range(1, LISTING_BUCKETS + 1)
+        ]
+        sources += [unread.pages(name, self._tallies(spec)) for name, spec in parts.live.items()]
+        for batch in merged(sources, rank, page, self.effects):
+            rows = (_added(key, list(some)) for key, some in groupby(batch, lambda row: row.key))
+            yield [net(_less(row, corrections.get(row.key))) for row in rows]
+
+    def _listing(self, name: str, epoch: int, bucket: int, limit: int) -> Iterator[list[Listed]]:
+        for page in self.totals.listing(name, bucket, "", limit):
+            if any(row.epoch != epoch for row in page):
+                raise StateConflict(f"{name} was rolled up again: ask again")
+            yield page
+
+    def _tallies(self, spec: Spec) -> Iterator[list[Listed]]:
+        """The keys of a live window; `gather` ends them in the order of `rank`."""
+        page = max(1, STRIPES_HELD // spec.buckets)
+        buckets = [
+            self.store.stripes(spec, number, "", page) for number in range(1, spec.buckets + 1)
+        ]
+        begun: list[Sum] = []
+        for batch in merged(buckets, place_of, page, self.effects):
+            if ended := gather(begun, batch):
+                yield list(map(listed_of, ended))
+        if begun:
+            yield list(map(listed_of, reversed(begun)))
+
+    def _corrections(self, parts: RangeParts, unread: Unread) -> dict[str, Corrections]:
+        found: dict[str, Corrections] = {}
+        for page in self._corrected(parts.corrected, unread):
+            for row in page:
+                found[row.key] = _both(found.get(row.key, NO_CORRECTIONS), row.corrections)
+            if len(found) > CORRECTED_MAX:
+                raise UsageError(
+                    f"over {CORRECTED_MAX:,} keys of the range have corrections: give a shorter one"
+                )
+        return found
+
+    def _corrected(self, windows: Sequence[Window], unread: Unread) -> Iterator[list[Listed]]:
+        """The corrections of sealed windows, first pages side by side."""
+        places = [
+            (window.id, bucket)
+            for window in windows
+            for bucket in range(1, (window.listed or 0) + 1)
+        ]
+        for at in range(0, len(places), READS_AT_ONCE):
+            some = [
+                unread.pages(window, self.totals.corrected(window, bucket, "", ROWS_PER_PAGE_MAX))
+                for window, bucket in places[at : at + READS_AT_ONCE]
+            ]
+            firsts: list[Callable[[], list[Listed]]] = [partial(next, each, []) for each in some]
+            yield from self.effects.together(firsts, READS_AT_ONCE)
+            for each in some:
+                yield from each
+
+    def total(self, span: Span, deadline: int) -> tuple[Listed, set[str]]:
+        """The sum over all keys of a span, from the sums in the states of its sealed windows, and
+        the names of those windows that could not be read in time: they are not in it.
+        """
+        parts = self.parts(span, rolled=False)
+        unread = Unread(self.effects, deadline)
+        sums = {
+            window.id: Listed("", window.events or 0, window.amount or 0) for window in parts.sealed
+        }
+        for window in parts.corrected:
+            for page in self._corrected([window], unread):
+                for row in page:
+                    sums[window.id] = _added("", [sums[window.id], row])
+        for name, spec in parts.live.items():
+            sums[name] = Listed("", 0, 0)
+            for page in unread.pages(name, self._tallies(spec)):
+                sums[name] = _added("", [sums[name], *page])
+        whole = [one for name, one in sums.items() if name not in unread.names]
+        return net(_added("", whole)), unread.names
+
+
+def rank(row: Listed) -> str:
+    """The order of keys: that of the keys with a slash behind each. So a key comes after those that
+    begin with it and a dot, whose stripes lie between its own.
+    """
+    return f"{row.key}/"
+
+
+def ranked(pages: Iterator[list[Listed]]) -> Iterator[list[Listed]]:
+    """Pages of rows in the order of keys, in the order of `rank`. A row waits while later keys
+    begin with its own and a character up to the dot: each that waits begins the next.
+    """
+    waiting: list[Listed] = []
+    for page in pages:
+        ended = []
+        for row in page:
+            while waiting and rank(waiting[-1]) < rank(row):
+                ended.append(waiting.pop())
+            waiting.append(row)
+        if ended:
+            yield ended
+    if waiting:
+        yield waiting[::-1]
+
+
+def shown_of(name: str) -> str:
+    """A window's id, or a day as 2026-11-20."""
+    return shown_name(name) if "#" in name else name
+
+
+def _is_listed(window: Window) -> bool:
+    return window.status.sealed and window.listed == LISTING_BUCKETS
+
+
+def _added(key: str, rows: Sequence[Listed]) -> Listed:
+    corrections = NO_CORRECTIONS
+    for row in rows:
+        corrections = _both(corrections, row.corrections)
+    n, amount = sum(row.n for row in rows), sum(row.amount for row in rows)
+    return Listed(key, n, amount, corrections=corrections)
+
+
+def _less(row: Listed, more: Corrections | None) -> Listed:
+    if more is None:
+        return row
+    return Listed(row.key, row.n, row.amount, corrections=_both(row.corrections, more))
+
+
+def _both(one: Corrections, other: Corrections) -> Corrections:
+    before = retracted_of((one.before, other.before))
+    return Corrections(one.n + other.n, one.amount + other.amount, before)

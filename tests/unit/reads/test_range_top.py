@@ -1,0 +1,136 @@
+"""Largest keys and totals over ranges, against sums by hand: rolled-up days, sealed windows, live
+ones, corrections, keys that begin others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from tallyroll.errors import Throttled, UsageError
+from tallyroll.model.states import Calendar, Status
+from tallyroll.model.totals import Correction, Listed
+from tallyroll.model.windows import Grid, window_id
+from tallyroll.reads.ranges import all_keys
+from tallyroll.reads.ranges.all_keys import AllKeys, ranked
+from tests.harness.pipeline import HOUR, TIME_LEFT, Pipeline, hour
+from tests.unit.lifecycle.test_rollups import DAY, FIRST, MICROS, Days
+
+KEYS = ("a", "a-1", "a-1.b", "a.", "a.-", "a.1", "a.1.0", "a!", "a/", "a0", "b", "ü")
+LAST = FIRST + 3 * DAY
+
+
+@pytest.fixture
+def days() -> Days:
+    """Three days of windows of an hour, two of them rolled up."""
+    made, random = Days(hours=1), Random(3)
+    made.catalog.found(Calendar(Grid.of(3600), FIRST))
+    for start in range(FIRST, LAST, HOUR):
+        sums = {key: random.randrange(1, 9) for key in KEYS if random.random() < 0.4}
+        window = made.window(start, sums, sealed=False)
+        n = sum(sums.values())
+        made.seal(replace(window, events=n, amount=n * MICROS))
+    made.at(3)
+    made.roll()
+    made.at(4)
+    for key, at in (("a", FIRST), ("a.1", FIRST + 30 * HOUR), ("b", LAST - 12 * HOUR)):
+        starts = range(at, LAST, HOUR)
+        named = window_id(next(w for w in starts if by_hand(made, w, w + HOUR)[key]))
+        made.totals.correct([Correction(named, "x", (key,), 1, MICROS, b"digest", at)])
+    return made
+
+
+def by_hand(days: Days, since: int = FIRST, until: int = LAST) -> Counter[str]:
+    found = Counter[str]()
+    for key in KEYS:
+        for total in days.totals.of_key(key, window_id(since), window_id(until)):
+            found[key] += total.n - total.corrections.n
+    return found
+
+
+def corrected_since(days: Days, since: int) -> int:
+    """How many events were corrected."""
+    listed = (days.totals.of_key(key, window_id(since), window_id(LAST)) for key in KEYS)
+    return sum(total.corrections.n for some in listed for total in some)
+
+
+@pytest.mark.parametrize("held", [1, 50_000])
+@pytest.mark.parametrize("shift", [0, 5])
+def test_the_sums_are_those_by_hand(
+    days: Days, monkeypatch: pytest.MonkeyPatch, held: int, shift: int
+) -> None:
+    monkeypatch.setattr(all_keys, "ROWS_HELD", held)
+    since, until = FIRST + shift * HOUR, LAST
+    expected = by_hand(days, since, until)
+    reader = days.pipeline.reader()
+    top = reader.top_within(since, until, 100)
+    assert {key.key: key.n for key in top.largest} == {k: n for k, n in expected.items() if n}
+    assert (top.keys, top.events, top.complete) == (len(expected), expected.total(), True)
+    assert top.retracted[0] == corrected_since(days, since)
+    total = reader.total(since, until)
+    assert (total.events, total.amount) == (top.events, top.amount)
+    assert total.retracted == top.retracted
+    assert top.largest[0].n == max(expected.values())
+
+
+def test_a_missed_correction_is_found(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AllKeys, "_corrections", lambda *_: {})
+    top = days.pipeline.reader().top_within(FIRST, LAST, 100)
+    assert top.events == by_hand(days).total() + 3
+
+
+def test_a_window_that_is_being_sealed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline()
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.write(*({"id": f"{k}{n}", "key": k} for k in KEYS for n in range(2)))
+    pipeline.move(Status.CLOSING, hour(8))
+    pipeline.roller().run(TIME_LEFT)
+    sealed = pipeline.state(hour(8))
+    assert sealed.status is Status.SEALED
+    again = pipeline.catalog.advance(replace(sealed, status=Status.CLOSING, listed=None))
+    top = pipeline.reader().top_within(sealed.start, sealed.end, 100)
+    assert {key.key: key.n for key in top.largest} == dict.fromkeys(KEYS, 2)
+    assert pipeline.reader().total(sealed.start, sealed.end).events == 2 * len(KEYS)
+
+    real = AllKeys.parts
+
+    def twice(self: AllKeys, *given: Any, **more: Any) -> Any:
+        return replace(real(self, *given, **more), sealed=[again])
+
+    monkeypatch.setattr(AllKeys, "parts", twice)
+    wrong = pipeline.reader().top_within(sealed.start, sealed.end)
+    assert wrong.events == 4 * len(KEYS), "counted twice, and seen"
+
+
+def test_what_cannot_be_read_is_named(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = days.totals.listing
+
+    def fails(name: str, *rest: Any) -> Any:
+        if name == "day#20261101":
+            raise Throttled("slow down")
+        return real(name, *rest)
+
+    monkeypatch.setattr(days.totals, "listing", fails)
+    top = days.pipeline.reader().top_within(FIRST, LAST)
+    assert (top.complete, top.missing) == (False, ("2026-11-01",))
+    late = days.pipeline.reader().top_within(FIRST, LAST, 10, 0)
+    assert len(late.missing) > 1
+    assert not days.pipeline.reader().total(FIRST, LAST, 0).complete
+
+
+def test_a_range_of_too_many_parts(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_keys, "PARTS_MAX", 3)
+    with pytest.raises(UsageError, match="windows and rolled-up days, over 3"):
+        days.pipeline.reader().top_within(FIRST, LAST)
+
+
+def test_rows_are_ranked_in_pages_of_any_size() -> None:
+    rows = [Listed(key, 1, 0) for key in sorted(KEYS)]
+    for size in range(1, len(rows) + 1):
+        pages = iter([rows[at : at + size] for at in range(0, len(rows), size)])
+        found = [row for page in ranked(pages) for row in page]
+        assert found == sorted(rows, key=all_keys.rank)
