@@ -49,7 +49,7 @@ def test_the_doctor_names_findings_and_remedies(cli: CommandLine) -> None:
     assert answer.status == 1
     assert f"{CHECKS}, 2 findings, 0 warnings\n" in answer.err
     lines = answer.out.splitlines()
-    at = lines.index(f"finding    tables        {table}: it is not protected from deletion")
+    at = lines.index(f"finding    tables         {table}: it is not protected from deletion")
     assert f"remedy: `aws dynamodb update-table --table-name {table} " in lines[at + 1]
     found = {check["check"]: check for check in cli.run("doctor", "--json").json}
     assert found["tables"]["signs"][0]["window"] == hour(8)
@@ -82,7 +82,7 @@ def test_the_deployments_settings_hold(cli: CommandLine) -> None:
     assert answer.status == 1
     assert "past its retention, and not exported" in answer.out
     variable = "TALLYROLL_RETENTION_MS is '7200000' in this environment, '0' in the deployment"
-    assert f"warning    settings      {variable}" in answer.out
+    assert f"warning    settings       {variable}" in answer.out
     assert cli.deployment.asked == ["tallyroll"]
     late = cli.run("windows", "list")
     assert "late: " in late.err

@@ -43,7 +43,7 @@ def test_versions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert answer.json[0]["tallyroll"] == __version__
 
 
-@pytest.mark.parametrize("argv", [("fetch",), ("count",), ("--nam", "x", "send")])
+@pytest.mark.parametrize("argv", [("fetch",), ("events",), ("--nam", "x", "send")])
 def test_wrong_use(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
 ) -> None:
@@ -141,7 +141,7 @@ def test_global_options_stand_anywhere(cli: CommandLine, argv: tuple[str, ...]) 
     [
         (("fetch",), 'Unknown command "fetch". Available commands: send, load, count'),
         (("dlq", "redriv"), 'Did you mean "redrive"?'),
-        (("count",), "KEY is missing"),
+        (("events",), "KEY is missing"),
         (("event", "k", "i", "--since", "today"), "Unknown option: --since.\n"),
         (("windows", "open", "--form", "2d"), "Unknown option: --form."),
         (("count", "k", "--sinze", "1"), "Unknown option: --sinze. Did you mean --since?"),
