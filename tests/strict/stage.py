@@ -86,7 +86,7 @@ def staged(
     as far as they are not `changed`.
     """
     with running(endpoint) as (switchboard, patch):
-        stage = Stage.made(switchboard, patch, 0, **settings)
+        stage = Stage.made(switchboard, patch, 0, **{"contributor_insights": False, **settings})
         assert isinstance(stage, Stage)
         named = partial(re.sub, rf"\b{NAME}\b", stage.settings.name)
         arns = arns_of(template, stage.settings.bucket, named)

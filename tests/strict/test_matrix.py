@@ -20,7 +20,7 @@ from tests.faults.exactness import rolled_up, status_of
 from tests.faults.lives import DAY_SEALED, NOW_WINDOW, event, live_on, queue_empty, turns
 from tests.faults.world import BEGIN, _record
 from tests.harness.pipeline import HOUR
-from tests.infra.conftest import KEY
+from tests.infra.conftest import KEY, Synthesize
 from tests.infra.templates import FUNCTIONS, Template
 from tests.strict.gate import Asked, Gate
 from tests.strict.roles import Role, Statement
@@ -112,9 +112,10 @@ def of_life(gate: Gate) -> Lived:
 
 
 @pytest.fixture(scope="module")
-def plain(dynamodb_endpoint: str, template: Template) -> Lived:
-    """A life of the default options; it reads its metrics, and rolls its day up."""
-    with staged(dynamodb_endpoint, template) as stage:
+def plain(dynamodb_endpoint: str, synthesize: Synthesize) -> Lived:
+    """A life that notes throttled keys; it reads its metrics, and rolls its day up."""
+    template = synthesize(contributor_insights="true")
+    with staged(dynamodb_endpoint, template, contributor_insights=True) as stage:
         lived(stage)
         stage.time.pass_by(max(0, DAY_SEALED - stage.time.now()))
         stage.publish_ages()
