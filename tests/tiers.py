@@ -29,19 +29,8 @@ LEFT_OUT: dict[Tier, tuple[str, ...]] = {
 }
 """The markers of tests that a tier leaves out."""
 SEEN_BY_TEST = {
-    *(
-        "benchmarks",
-        "conform",
-        "demo",
-        "docs",
-        "drills",
-        "e2e",
-        "faults",
-        "infra",
-        "local",
-        "model",
-    ),
-    *("producing", "release", "strict", "testing", "trial"),
+    *("benchmarks", "demo", "docs", "drills", "e2e", "faults", "infra", "local", "model"),
+    *("producing", "release", "strict", "trial"),
 }
 """The parts of which `make proof` runs what is marked alone. The rest is not traced: it would be
 the same as in `make test`.
