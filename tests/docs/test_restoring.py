@@ -40,7 +40,7 @@ def section() -> list[Block]:
     return [b for b in blocks_of(ROOT / "docs" / "operations.md") if first < b.line < last]
 
 
-STOP, DELETED, BESIDE, SCRIPT, EXPIRY, START, WINDOW, POLICY = section()
+STOP, DELETED, BESIDE, SCRIPT, _RECOMPUTE, EXPIRY, START, WINDOW, POLICY = section()
 
 
 @pytest.fixture

@@ -250,6 +250,6 @@ def _throttled_keys(settings: Settings) -> list[list[cloudwatch.IWidget]]:
     text = (
         f"**Which keys are throttled:** `tallyroll --name {settings.name} doctor` names them. Their"
         f" graphs are in CloudWatch's *Contributor Insights*, rules `{THROTTLED_KEYS_RULE}"
-        f"{settings.name}-...`, two for each window's table."
+        f"{settings.name}-...`, one for each window's table."
     )
     return [[cloudwatch.TextWidget(markdown=text, width=24, height=2)]]

@@ -40,6 +40,7 @@ _NO_TABLE_POLICY = frozenset({"PolicyNotFoundException", "UnknownOperationExcept
 _NO_BUCKET_POLICY = "NoSuchBucketPolicy"
 _UNKNOWN = frozenset({"InvalidAction", "NotImplemented", "UnknownOperationException"})
 _INVALID = "InvalidInput"
+_CONTRIBUTORS_MAX = 100  # AWS's own; without it a report names ten
 _HEAT_PERIOD_S = 60  # of the rules' datapoints, which are not looked at
 _FORBIDDEN, _ALLOWED = "explicitDeny", "allowed"
 _QUEUE_ATTRIBUTES = (
@@ -211,6 +212,7 @@ class AwsStack:
                 StartTime=datetime.fromtimestamp(since // 1000, UTC),
                 EndTime=datetime.fromtimestamp(until, UTC),
                 Period=_HEAT_PERIOD_S,
+                MaxContributorCount=_CONTRIBUTORS_MAX,
             )
         except Missing:
             return

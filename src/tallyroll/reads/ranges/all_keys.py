@@ -132,7 +132,7 @@ class AllKeys:
 
     def sums(self, parts: RangeParts, unread: Unread) -> Iterator[list[Listed]]:
         """The sums of all keys, less their corrections, each key once, in the order of `rank`. What
-        could not be read is in `unread` at the end: sums are lower bounds then. Raises UsageError
+        could not be read is in `unread` at the end: sums are not exact then. Raises UsageError
         if the range has more parts, or corrected keys, than memory should hold.
         """
         names = [(name, epoch) for name, epoch in parts.days.items()]

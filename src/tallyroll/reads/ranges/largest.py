@@ -41,7 +41,8 @@ class TotalOfAll(Summed):
 @dataclass(frozen=True, slots=True)
 class TopOfRange(TotalOfAll):
     """The `largest` keys of a range, and the sums over all its `keys`. If windows or days are
-    `missing`, all numbers are lower bounds, and other keys may be larger.
+    `missing`, the numbers are not exact (also too large, if retractions could not be
+    read), and other keys may be larger.
     """
 
     largest: tuple[Listed, ...] = ()
