@@ -41,7 +41,7 @@ def length_in(drawn: float) -> Mapping[str, Any]:
 
 
 def shorten_months(patch: pytest.MonkeyPatch) -> None:
-    """Have days of half a minute wherever windows are reckoned, until the patch is undone."""
+    """Let days last half a minute in all reckoning of windows, until the patch is undone."""
     patch.setattr(windows, "_month_number", _month_number)
     patch.setattr(windows, "_begin", _begin)
     patch.setattr(windows, "DAY_MS", DAY_MS)

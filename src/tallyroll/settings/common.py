@@ -63,7 +63,7 @@ RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "o
 
 INSIGHTS_IN_PLAIN_TEXT = (
     "with contributor_insights the keys of throttled events stand in CloudWatch, where the KMS key"
-    " of the tables does not encrypt them: whoever may call cloudwatch:GetInsightRuleReport reads"
+    " of the tables does not encrypt them: everyone with cloudwatch:GetInsightRuleReport reads"
     " them"
 )
 
