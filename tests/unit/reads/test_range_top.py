@@ -122,6 +122,70 @@ def test_what_cannot_be_read_is_named(days: Days, monkeypatch: pytest.MonkeyPatc
     assert not days.pipeline.reader().total(FIRST, LAST, 0).complete
 
 
+def test_where_corrections_cannot_be_read_nothing_is_counted(
+    days: Days, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a day nor a window is counted with events that were taken back."""
+    real, truth = days.totals.corrected, by_hand(days)
+    last = window_id(LAST - HOUR)
+
+    def fails(window: str, *rest: Any) -> Any:
+        if window in (window_id(FIRST), last):
+            raise Throttled("slow down")
+        return real(window, *rest)
+
+    monkeypatch.setattr(days.totals, "corrected", fails)
+    top = days.pipeline.reader().top_within(FIRST, LAST, 100)
+    assert {"2026-11-01", last} <= {*top.missing}
+    assert 0 < top.events < truth.total()
+    assert all(0 < key.n <= truth[key.key] for key in top.largest)
+    total = days.pipeline.reader().total(FIRST, LAST)
+    assert total.missing == (window_id(FIRST), last)
+
+
+def test_no_sum_is_negative_where_a_listing_breaks_off(
+    days: Days, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Corrections are subtracted from what they correct, and from nothing else."""
+    real = days.totals.listing
+
+    def fails(name: str, *rest: Any) -> Any:
+        if name.startswith("day#"):
+            raise Throttled("slow down")
+        return real(name, *rest)
+
+    at = next(at for at in range(FIRST, LAST, HOUR) if by_hand(days, at, at + HOUR)["b"] > 1)
+    more = by_hand(days, at, at + HOUR)["b"]
+    days.totals.correct([Correction(window_id(at), "y", ("b",), more, 0, b"digest", at)])
+    monkeypatch.setattr(days.totals, "listing", fails)
+    top = days.pipeline.reader().top_within(FIRST, LAST, 100)
+    assert not top.complete
+    assert all(key.n >= 0 for key in top.largest)
+    assert top.events == by_hand(days, FIRST + 2 * DAY).total()
+
+
+def test_a_sealed_window_without_listings_is_read_less_its_corrections() -> None:
+    """As an earlier release sealed it, with tombstones from before the seal, too."""
+    pipeline = Pipeline()
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.write(*({"id": f"e{n}", "key": "a"} for n in range(5)))
+    pipeline.move(Status.CLOSING, hour(8))
+    pipeline.roller().run(TIME_LEFT)
+    sealed = pipeline.state(hour(8))
+    pipeline.catalog.advance(replace(sealed, listed=None))
+    pipeline.totals.correct([Correction(sealed.id, "e1", ("a",), 1, MICROS, b"digest", 1)])
+    pipeline.totals.put_retracted(sealed.id, {"a": (7, 0)})
+    top = pipeline.reader().top_within(sealed.start, sealed.end)
+    assert [(key.key, key.n) for key in top.largest] == [("a", 4)]
+    total = pipeline.reader().total(sealed.start, sealed.end)
+    assert (total.events, total.retracted, top.retracted) == (4, (1, MICROS), (1, MICROS))
+
+
+def test_a_total_from_a_time_to_come_is_refused(days: Days) -> None:
+    with pytest.raises(UsageError, match="is not before"):
+        days.pipeline.reader().total(LAST + 400 * DAY)
+
+
 def test_a_range_of_too_many_parts(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_keys, "PARTS_MAX", 3)
     with pytest.raises(UsageError, match="windows and rolled-up days, over 3"):

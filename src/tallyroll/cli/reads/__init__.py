@@ -278,8 +278,8 @@ def _show_top_of_range(found: TopOfRange, screen: Screen) -> int:
             screen.table(("key", *named), [(key.key, *sums(key)) for key in found.largest])
     if found.missing:
         screen.tell(
-            f"could not read {', '.join(found.missing)}: the numbers are not exact, and other"
-            " keys may be larger"
+            f"could not read {', '.join(found.missing)}: numbers of events are lower bounds, and"
+            " other keys may be larger"
         )
     return int(not found.complete)
 

@@ -3,10 +3,11 @@
 States are read first. A window that was sealed then has all its totals, and is read from their
 listing; any other one is read from its tallies, also while it is being sealed: so no window is read
 twice. A rolled-up day is read as a whole if its sums are those of the windows that were listed.
-Corrections and revisions are read after the states.
+Corrections and revisions are read after the states. Each row is read less its corrections, and a
+window whose corrections cannot be read is left out, with its day: so a key has no events too many.
 
-Memory holds at most `ROWS_HELD` rows of listings and half as many again, those of the tallies of
-each live window, and `CORRECTED_MAX` corrected keys.
+Memory holds at most `ROWS_HELD` rows of listings and half as many again, `STRIPES_HELD` stripes and
+half as many again, and `CORRECTED_MAX` sums of corrections.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 
-from tallyroll.errors import Archived, Missing, StateConflict, StoreError, UsageError
+from tallyroll.errors import Archived, Missing, StoreError, Throttled, UsageError
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.periods import day_of, month_of, period_of, shown_name, windows_digest
 from tallyroll.model.specs import Spec
@@ -43,13 +44,18 @@ READS_AT_ONCE = 16
 @dataclass(frozen=True, slots=True)
 class RangeParts:
     """What a range is read from: rolled-up `days` with their epochs, other `sealed` windows, `live`
-    windows with their specs; and the windows whose listings may have corrections.
+    windows with their specs; and the windows that may have corrections.
     """
 
     days: Mapping[str, int]
     sealed: Sequence[Window]
     live: Mapping[WindowId, Spec]
     corrected: Sequence[Window]
+
+    def name_of(self, window: Window) -> str:
+        """The name of what a window is read from: its day's, or its own."""
+        day = day_of(window.start).name
+        return day if day in self.days else window.id
 
 
 @dataclass(eq=False)
@@ -106,7 +112,11 @@ class AllKeys:
             and period_of(state.name).end <= span.end
         }
         sealed = [window for window in windows if _is_listed(window)]
-        live = [window for window in windows if not _is_listed(window)]
+        live = [
+            window
+            for window in windows
+            if not _is_listed(window) and window.status is not Status.CREATING
+        ]
         for window in live:
             if dropped(window):
                 raise Archived(window.id, window.attempt.archive)
@@ -115,15 +125,19 @@ class AllKeys:
             days,
             [window for window in sealed if day_of(window.start).name not in days],
             self._specs_of(live),
-            [window for window in sealed if month_of(window.start).name in months],
+            [
+                window
+                for window in windows
+                if window.status.sealed and month_of(window.start).name in months
+            ],
         )
 
     def _specs_of(self, live: Sequence[Window]) -> dict[WindowId, Spec]:
         specs = self.specs.specs([window.id for window in live])
         for window in live:
-            if window.id not in specs and window.status is not Status.CREATING:
+            if window.id not in specs:
                 raise Missing(f"window {window.id} has opened just now: ask again", "NoSpec")
-            if window.id in specs and not self.store.metering_of(window.table).tallied:
+            if not self.store.metering_of(window.table).tallied:
                 raise UsageError(
                     f"window {window.id} is {window.status}: its store keeps no tallies, so all its"
                     f" keys are known once it is sealed; give a range until {iso(window.start)}"
@@ -132,38 +146,50 @@ class AllKeys:
 
     def sums(self, parts: RangeParts, unread: Unread) -> Iterator[list[Listed]]:
         """The sums of all keys, less their corrections, each key once, in the order of `rank`. What
-        could not be read is in `unread` at the end: sums are not exact then. Raises UsageError
-        if the range has more parts, or corrected keys, than memory should hold.
+        could not be read is in `unread` at the end: numbers of events are lower bounds then. Raises
+        UsageError if the range has more parts, or corrections, than memory should hold.
         """
-        names = [(name, epoch) for name, epoch in parts.days.items()]
-        names += [(window.id, 0) for window in parts.sealed]
-        if len(names) + len(parts.live) > PARTS_MAX:
+        found = len(parts.days) + len(parts.sealed) + len(parts.live)
+        if found > PARTS_MAX:
             raise UsageError(
-                f"the range is read from {len(names) + len(parts.live):,} windows and rolled-up"
-                f" days, over {PARTS_MAX}: give a shorter one"
+                f"the range is read from {found:,} windows and rolled-up days, over {PARTS_MAX}:"
+                " give a shorter one"
             )
         corrections = self._corrections(parts, unread)
-        listings = len(names) * LISTING_BUCKETS + len(parts.live)
-        page = max(1, min(ROWS_PER_PAGE_MAX, ROWS_HELD // max(1, listings)))
+        left_out = {parts.name_of(each) for each in parts.corrected if each.id in unread.names}
+        unread.names |= {shown_of(name) for name in left_out}
+        names = [*parts.days.items(), *((window.id, 0) for window in parts.sealed)]
+        page = max(1, min(ROWS_PER_PAGE_MAX, ROWS_HELD // max(1, len(names) * LISTING_BUCKETS)))
         sources = [
-            unread.pages(shown_of(name), ranked(self._listing(name, epoch, bucket, page)))
+            unread.pages(
+                shown_of(name),
+                ranked(_less(self._listing(name, epoch, bucket, page), corrections.get(name, {}))),
+            )
             for name, epoch in names
             for bucket in range(1, LISTING_BUCKETS + 1)
+            if name not in left_out
         ]
-        sources += [unread.pages(name, self._tallies(spec)) for name, spec in parts.live.items()]
+        stripes = STRIPES_HELD // max(1, len(parts.live))
+        sources += [
+            unread.pages(name, _less(self._tallies(spec, stripes), corrections.get(name, {})))
+            for name, spec in parts.live.items()
+            if name not in left_out
+        ]
         for batch in merged(sources, rank, page, self.effects):
-            rows = (_added(key, list(some)) for key, some in groupby(batch, lambda row: row.key))
-            yield [net(_less(row, corrections.get(row.key))) for row in rows]
+            rows = groupby(batch, lambda row: row.key)
+            yield [net(_added(key, list(some))) for key, some in rows]
 
     def _listing(self, name: str, epoch: int, bucket: int, limit: int) -> Iterator[list[Listed]]:
         for page in self.totals.listing(name, bucket, "", limit):
             if any(row.epoch != epoch for row in page):
-                raise StateConflict(f"{name} was rolled up again: ask again")
+                raise Throttled(f"{name} was rolled up again: ask again", "RolledUpAgain")
             yield page
 
-    def _tallies(self, spec: Spec) -> Iterator[list[Listed]]:
-        """The keys of a live window; `gather` ends them in the order of `rank`."""
-        page = max(1, STRIPES_HELD // spec.buckets)
+    def _tallies(self, spec: Spec, held: int) -> Iterator[list[Listed]]:
+        """The keys of a live window, in pages of so many stripes; `gather` ends them in the order
+        of `rank`.
+        """
+        page = max(1, held // spec.buckets)
         buckets = [
             self.store.stripes(spec, number, "", page) for number in range(1, spec.buckets + 1)
         ]
@@ -174,33 +200,53 @@ class AllKeys:
         if begun:
             yield list(map(listed_of, reversed(begun)))
 
-    def _corrections(self, parts: RangeParts, unread: Unread) -> dict[str, Corrections]:
-        found: dict[str, Corrections] = {}
-        for page in self._corrected(parts.corrected, unread):
+    def _corrections(
+        self, parts: RangeParts, unread: Unread
+    ) -> Mapping[str, Mapping[str, Corrections]]:
+        """The sums of corrections, by the name of what they are to be subtracted from, and key."""
+        found: dict[str, dict[str, Corrections]] = {}
+        held = 0
+        for window, page in self._corrected(parts.corrected, unread):
+            of_part = found.setdefault(parts.name_of(window), {})
+            held -= len(of_part)
             for row in page:
-                found[row.key] = _both(found.get(row.key, NO_CORRECTIONS), row.corrections)
-            if len(found) > CORRECTED_MAX:
+                of_part[row.key] = _both(of_part.get(row.key, NO_CORRECTIONS), row.corrections)
+            held += len(of_part)
+            if held > CORRECTED_MAX:
                 raise UsageError(
-                    f"over {CORRECTED_MAX:,} keys of the range have corrections: give a shorter one"
+                    f"the windows and days of the range have over {CORRECTED_MAX:,} corrected keys:"
+                    " give a shorter one"
                 )
         return found
 
-    def _corrected(self, windows: Sequence[Window], unread: Unread) -> Iterator[list[Listed]]:
+    def _corrected(
+        self, windows: Sequence[Window], unread: Unread
+    ) -> Iterator[tuple[Window, list[Listed]]]:
         """The corrections of sealed windows, first pages side by side."""
         places = [
-            (window.id, bucket)
-            for window in windows
-            for bucket in range(1, (window.listed or 0) + 1)
+            (window, bucket) for window in windows for bucket in range(1, LISTING_BUCKETS + 1)
         ]
         for at in range(0, len(places), READS_AT_ONCE):
             some = [
-                unread.pages(window, self.totals.corrected(window, bucket, "", ROWS_PER_PAGE_MAX))
+                (window, unread.pages(window.id, self._of_bucket(window, bucket)))
                 for window, bucket in places[at : at + READS_AT_ONCE]
             ]
-            firsts: list[Callable[[], list[Listed]]] = [partial(next, each, []) for each in some]
-            yield from self.effects.together(firsts, READS_AT_ONCE)
-            for each in some:
-                yield from each
+            firsts: list[Callable[[], list[Listed]]] = [partial(next, each, []) for _, each in some]
+            first = self.effects.together(firsts, READS_AT_ONCE)
+            for (window, rest), page in zip(some, first, strict=True):
+                yield window, page
+                for more in rest:
+                    yield window, more
+
+    def _of_bucket(self, window: Window, bucket: int) -> Iterator[list[Listed]]:
+        """The corrections in a bucket. Tallies know what was retracted before the seal."""
+        for page in self.totals.corrected(window.id, bucket, "", ROWS_PER_PAGE_MAX):
+            if _is_listed(window):
+                yield page
+            else:
+                later = [row.corrections._replace(before=(0, 0)) for row in page]
+                pairs = zip(page, later, strict=True)
+                yield [Listed(row.key, 0, 0, corrections=one) for row, one in pairs]
 
     def total(self, span: Span, deadline: int) -> tuple[Listed, set[str]]:
         """The sum over all keys of a span, from the sums in the states of its sealed windows, and
@@ -211,14 +257,12 @@ class AllKeys:
         sums = {
             window.id: Listed("", window.events or 0, window.amount or 0) for window in parts.sealed
         }
-        for window in parts.corrected:
-            for page in self._corrected([window], unread):
-                for row in page:
-                    sums[window.id] = _added("", [sums[window.id], row])
         for name, spec in parts.live.items():
             sums[name] = Listed("", 0, 0)
-            for page in unread.pages(name, self._tallies(spec)):
+            for page in unread.pages(name, self._tallies(spec, STRIPES_HELD)):
                 sums[name] = _added("", [sums[name], *page])
+        for window, page in self._corrected(parts.corrected, unread):
+            sums[window.id] = _added("", [sums[window.id], *page])
         whole = [one for name, one in sums.items() if name not in unread.names]
         return net(_added("", whole)), unread.names
 
@@ -264,10 +308,17 @@ def _added(key: str, rows: Sequence[Listed]) -> Listed:
     return Listed(key, n, amount, corrections=corrections)
 
 
-def _less(row: Listed, more: Corrections | None) -> Listed:
-    if more is None:
-        return row
-    return Listed(row.key, row.n, row.amount, corrections=_both(row.corrections, more))
+def _less(
+    pages: Iterator[list[Listed]], corrections: Mapping[str, Corrections]
+) -> Iterator[list[Listed]]:
+    """Pages of rows with these corrections, by key."""
+    for page in pages:
+        yield [
+            _added(row.key, [row, Listed(row.key, 0, 0, corrections=corrections[row.key])])
+            if row.key in corrections
+            else row
+            for row in page
+        ]
 
 
 def _both(one: Corrections, other: Corrections) -> Corrections:

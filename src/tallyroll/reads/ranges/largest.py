@@ -41,8 +41,7 @@ class TotalOfAll(Summed):
 @dataclass(frozen=True, slots=True)
 class TopOfRange(TotalOfAll):
     """The `largest` keys of a range, and the sums over all its `keys`. If windows or days are
-    `missing`, the numbers are not exact (also too large, if retractions could not be
-    read), and other keys may be larger.
+    `missing`, numbers of events are lower bounds, and other keys may be larger.
     """
 
     largest: tuple[Listed, ...] = ()
@@ -101,7 +100,10 @@ class LargestReads(Lookups):
         now = self._effects.now()
         grid = calendar_of(self._catalog).grid
         grid.check_range(since, until)
-        span = Span(since or 0, grid.at(now + SKEW_MS_MAX).end if until is None else until)
+        end = grid.at(now + SKEW_MS_MAX).end if until is None else until
+        if since is not None:
+            grid.check_range(since, end)
+        span = Span(since or 0, end)
         sums, missing = self._all_keys().total(span, deadline_of(now, time_left_ms))
         named = tuple(sorted(missing))
         return TotalOfAll(span, sums.n, sums.amount, named, now, sums.retracted)
