@@ -11,6 +11,7 @@ from tallyroll.errors import Throttled
 from tallyroll.model.states import Attempt, Status
 from tallyroll.model.tallies import ReadCost
 from tallyroll.model.totals import Correction
+from tallyroll.reads.cursor import _check
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, hour, opened
 from tests.harness.retracting import QUEUE, retraction
@@ -111,11 +112,23 @@ def test_the_cursor_goes_on(written: CommandLine) -> None:
         answer = written.run("events", "k", "--window", WINDOW, "--limit", "2", "--json", *more)
         assert answer.status == 0
         ids += [line["id"] for line in answer.json]
-        told = re.search(r"there may be more: go on with (--cursor) (\S+)", answer.err)
+        told = re.search(r"there may be more: go on with (--cursor=\S+)", answer.err)
         if not told:
             break
         more = list(told.groups())
     assert ids == ["e0", "e1", "e2", "p:0", "p:1"]
+
+
+def test_a_cursor_may_begin_with_a_dash(
+    written: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 64 does: the option that is told takes it."""
+    monkeypatch.setattr("tallyroll.reads.cursor._check", lambda body: b"\xfb" + _check(body)[1:])
+    first = written.run("events", "k", "--window", WINDOW, "--limit", "2")
+    told = re.search(r"go on with (--cursor=-\S+)", first.err)
+    assert told
+    rest = written.run("events", "k", "--window", WINDOW, "--json", told[1])
+    assert [line["id"] for line in rest.json] == ["e2", "p:0", "p:1"]
 
 
 def test_more_events_than_one_answer_holds(
@@ -136,7 +149,7 @@ def test_events_that_could_not_be_read_are_told(written: CommandLine) -> None:
     written.pipeline.store.records = failing  # type: ignore[assignment]
     answer = written.run("events", "k", "--window", WINDOW)
     assert (answer.status, answer.out) == (1, "")
-    assert "not all could be read in time: go on with --cursor " in answer.err
+    assert "not all could be read in time: go on with --cursor=" in answer.err
 
 
 def test_the_largest_keys(written: CommandLine) -> None:
@@ -213,7 +226,7 @@ def test_a_range_goes_on_by_its_cursor(written: CommandLine) -> None:
     for _ in range(4):
         answer = written.run(*RANGE, "--limit", "2", "--json", *more)
         found += [line["id"] for line in answer.json]
-        told = re.search(r"there may be more: go on with (--cursor) (\S+)", answer.err)
+        told = re.search(r"there may be more: go on with (--cursor=\S+)", answer.err)
         if not told:
             break
         more = list(told.groups())

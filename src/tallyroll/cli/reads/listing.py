@@ -141,7 +141,7 @@ def _show_pages(
         screen.tell(f"no events of {key} in {where}")
     if cursor is not None:
         why = "there may be more" if whole else "not all could be read in time"
-        screen.tell(f"{why}: go on with --cursor {cursor}")
+        screen.tell(f"{why}: go on with --cursor={cursor}")
     return int(not whole)
 
 
