@@ -58,7 +58,7 @@ def test_a_key_its_shards_and_throttles_are_named_with_the_remedy(pipeline: Pipe
         f'{WINDOW}: the key "it\'s" was throttled some 1,320 times, of its {shards:,} shards on'
         " 2 (1,300), 1 (20)"
     )
-    assert f"""`tallyroll keys split 'it'"'"'s' --shards {4 * shards}`""" in sign.remedy
+    assert f"""`tallyroll keys split --shards {4 * shards} -- 'it'"'"'s'`""" in sign.remedy
     assert sign.window == WINDOW
 
 
@@ -68,7 +68,7 @@ def test_each_key_has_a_sign_and_one_with_all_shards_is_not_split(pipeline: Pipe
     check = noted(pipeline, TableHeat("ENABLED", "", parts))[CHECK]
     most, other, gate = check.bad
     assert "as many shards as a key can have" in most.remedy
-    assert "keys split b --shards" in other.remedy
+    assert " -- b`" in other.remedy
     assert "~g.1, of the window's tallies or gates, was throttled some 7 times" in gate.text
     assert "tallyroll:gates" in gate.remedy
 

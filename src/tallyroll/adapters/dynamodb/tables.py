@@ -96,17 +96,19 @@ class DynamoTables:
         self._note_throttled_keys(table)
 
     def _note_throttled_keys(self, table: str, action: str = "ENABLE") -> None:
-        """Have DynamoDB note which keys are throttled, if that is an option. Nothing waits for it:
-        a window whose table has no such notes counts as well, and the doctor names it.
+        """Have DynamoDB note which keys are throttled, if that is an option. A failure is logged,
+        and changes nothing else: such a window counts as well, and the doctor names it.
         """
         if not self._settings.contributor_insights:
             return
+        # The other mode is paid for each request.
+        mode = {"ContributorInsightsMode": "THROTTLED_KEYS"} if action == "ENABLE" else {}
         try:
             self._caller.read(
                 "UpdateContributorInsights",
                 TableName=in_dynamodb(table),
                 ContributorInsightsAction=action,
-                ContributorInsightsMode="THROTTLED_KEYS",  # the other is paid for each request
+                **mode,
             )
         except StoreError as error:
             if error.code != UNKNOWN_OPERATION:

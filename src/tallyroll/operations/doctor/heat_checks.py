@@ -19,7 +19,9 @@ HEAT_BACK_MS = 15 * MINUTE_MS  # notes come minutes late
 SPLIT_BY = 4
 PARTS_SHOWN = 5
 _ENABLED, _ENABLING = "ENABLED", "ENABLING"
-_SPLIT = "`tallyroll keys split {key} --shards {shards}` gives it more shards in the next windows"
+_SPLIT = (
+    "`tallyroll keys split --shards {shards} -- {key}` gives it more shards in the next windows"
+)
 
 
 def throttled_keys(case: Checkup) -> Iterator[Sign]:
