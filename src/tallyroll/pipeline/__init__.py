@@ -154,15 +154,8 @@ class Pipeline:
 
         settings, effects = replace(self.settings, retention_ms=0), self.effects
         hasty = Pipeline(settings, effects, self._observe, region=self._region, ports=self._ports)
-        return Teardown(
-            hasty.settings,
-            hasty.store,
-            hasty.catalog,
-            hasty.effects,
-            hasty.roller,
-            hasty.cleanup,
-            hasty.dropper,
-        )
+        ports = (hasty.store, hasty.catalog, hasty.effects)
+        return Teardown(hasty.settings, *ports, hasty.roller, hasty.cleanup, hasty.dropper)
 
     def probe(self, plan: ProbePlan) -> Probe:
         """Sends a plan's events, reads them, and judges what was read."""
