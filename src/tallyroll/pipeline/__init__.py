@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tallyroll.adapters.aws.client import (
     Caller,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from tallyroll.reads.reader import PortReader
 
 Tell = Callable[[str], None]
-AnyReader = TypeVar("AnyReader", bound="PortReader")
 
 
 class Pipeline:
@@ -99,16 +98,11 @@ class Pipeline:
     @cached_property
     def reader(self) -> PortReader:
         """Reads counts, events and the largest keys."""
+        from tallyroll.adapters.glances import glances_on
         from tallyroll.reads.reader import PortReader
 
-        return self.reader_as(PortReader)
-
-    def reader_as(self, kind: type[AnyReader]) -> AnyReader:
-        """A reader of this class."""
-        from tallyroll.adapters.glances import glances_on
-
         ports = (self.store, self.catalog, self.totals)
-        return kind(self.settings, *ports, self.effects, glances_on(*ports))
+        return PortReader(self.settings, *ports, self.effects, glances_on(*ports))
 
     @cached_property
     def roller(self) -> Roller:

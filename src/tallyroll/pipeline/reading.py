@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING, Self
 
+from tallyroll.adapters.glances import glances_on
 from tallyroll.errors import UsageError
 from tallyroll.model.windows import parse_instant
 from tallyroll.pipeline import Pipeline
@@ -51,8 +52,9 @@ class Reader(PortReader):
         is asked by the first read.
         """
         named = {} if name is None else {Settings.named("name"): name}
-        settings = Settings.from_env({**os.environ, **named})
-        return Pipeline(settings, region=region).reader_as(cls)
+        made = Pipeline(Settings.from_env({**os.environ, **named}), region=region)
+        ports = (made.store, made.catalog, made.totals)
+        return cls(made.settings, *ports, made.effects, glances_on(*ports))
 
     def count(
         self,
