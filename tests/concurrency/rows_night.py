@@ -189,10 +189,11 @@ class Night:
         shut: Future[None] | None = None
         folds: list[Future[dict[str, Tally]]] = []
         while self.todo or any(each.batch for each in self.writers):
-            assert time.monotonic() < until, f"the writers do not end: {self.writers}"
             self._turn()
-            across = self.given >= self.close_at + len(STOPS)
             asleep = [each for each in self.writers if each.asleep]
+            names = [each.asleep for each in asleep]
+            assert time.monotonic() < until, f"no end: {self.given} batches given, {names}"
+            across = self.given > self.close_at  # then all that sleep do so across the closing
             if shut is None and across and len(asleep) == len(STOPS):
                 shut = pool.submit(self.store.shut_gates, self.spec)
             if shut and shut.done() and not folds:
