@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from tallyroll.model.retractions import Authorization, Retraction
 from tallyroll.model.specs import IdentityScope
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Correction
+from tallyroll.model.windows import Grid
 from tallyroll.ports.catalog import Claim
 from tests.cli.command_line import CommandLine
 from tests.cli.test_send_wait import work_while_asleep
@@ -297,6 +299,41 @@ def test_a_rejection_is_told(working: CommandLine) -> None:
     assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
     assert "rejected, retraction-off: " in answer.err
     assert working.dead_letters.count().visible == 1
+
+
+def once(done: Callable[[], object], then: Callable[[], object]) -> Callable[[], object]:
+    """A call that does `done` the first time, and then `then`."""
+    calls = iter([done])
+
+    def call() -> None:
+        next(calls, then)()
+
+    return call
+
+
+def test_a_packet_that_comes_without_the_event(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    come = once(lambda: cli.pipeline.write({**PACKET, "id": "p2"}), lambda: work(cli))
+    work_while_asleep(cli, monkeypatch, come)
+    answer = cli.run("--json", "retract", "k", "p2:9", *ASK[3:], "--wait", "--timeout", "9h")
+    assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
+    assert "nothing-to-retract: " in answer.err
+
+
+def test_a_new_length_of_windows_that_moves_its_window_away(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.pipeline.effects.pass_by(150 * MINUTE - 1000)  # a roller that is late
+    calendar = cli.pipeline.catalog.calendar()
+    assert calendar
+    longer = replace(calendar, grid=Grid.of(2 * HOUR))
+    change = once(lambda: setattr(cli.pipeline.catalog, "_calendar", longer), lambda: work(cli))
+    work_while_asleep(cli, monkeypatch, change)
+    argv = ("retract", "k", "later", "--window", hour(11), *ASK[5:], "--wait")
+    answer = cli.run("--json", *argv)
+    assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
+    assert f"there is no window {hour(11)}" in answer.err
 
 
 def test_a_letter_of_an_earlier_run_is_not_this_ones(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from tallyroll.errors import StoreError, Throttled, Unknown
+from tallyroll.errors import Absent, Rejected, StoreError, Throttled, Unknown
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.retractions import RetractionNote
 from tallyroll.operations.arrivals import CLOCK_MS, LOOK_MS_MAX, POLL_MS, POLL_MS_MAX, QUIET_MS
@@ -63,6 +63,10 @@ class RetractionEffect:
                 return self.desk.correction_note(sent.state, sent.tombstones[0])
             return self.desk.find(sent.retraction).note
         except (Throttled, Unknown):
+            return None
+        except (Absent, Rejected):
+            # Since it was sent, its window was moved away by a new length of windows, or its packet
+            # came without the event: the letter says so.
             return None
 
     def _letter(self, body: str) -> ReceivedLetter | None:
