@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Unknown
+from tallyroll.model.retractions import Retraction
 from tallyroll.model.windows import Grid
 from tests.cli.command_line import CommandLine
 from tests.cli.test_retract import ASK, EVENT, OPERATOR, PACKET
@@ -91,6 +92,22 @@ def test_a_packet_that_comes_without_the_event(
     answer = cli.run("--json", "retract", "k", "p2:9", *ASK[3:], "--wait", "--timeout", "9h")
     assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
     assert "nothing-to-retract: " in answer.err
+
+
+def test_an_event_that_came_with_another_time_and_was_retracted_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = CommandLine(opened(replace(OPERATOR, identity="key")), monkeypatch, capsys)
+    cli.deployment.there = {"TALLYROLL_RETRACTION": "operator"}
+    cli.pipeline.settings = replace(cli.pipeline.settings, retraction="queue")
+    there = json.loads(Retraction.of("k", "e1", window=WINDOW, by="bob").body)
+    come = once(lambda: cli.pipeline.write(EVENT, there), lambda: work(cli))
+    work_while_asleep(cli, monkeypatch, come)
+    argv = ("retract", "k", "e1", "--window", hour(7), *ASK[5:], "--wait", "--timeout", "9h")
+    answer = cli.run("--json", *argv)
+    assert retracted(cli.pipeline) == (1, 2_500_000)
+    assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
+    assert f"nothing-to-retract: window {hour(7)}" in answer.err
 
 
 def test_a_new_length_of_windows_that_moves_its_window_away(
