@@ -20,6 +20,7 @@ from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import COUNT_MS, Count
 from tallyroll.reads.coverage import every
 from tallyroll.reads.lookups import deadline_of
+from tallyroll.reads.minutes import MinuteReads
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
 from tallyroll.reads.ranges.largest import LargestReads
@@ -32,7 +33,7 @@ Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
+class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, LargestReads):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts.
