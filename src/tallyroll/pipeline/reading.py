@@ -109,7 +109,7 @@ class Reader(PortReader):
         zone: tzinfo | str = UTC,
         time_left_ms: int = COUNT_MS,
     ) -> Minutes:
-        """A key's events by the minute, in windows of an hour that are not sealed."""
+        """A key's events by the minute, in windows that are not sealed, and divide an hour."""
         found = zone_named(zone) if isinstance(zone, str) else zone
         return super().minutes(key, *_range(since, until), found, time_left_ms)
 

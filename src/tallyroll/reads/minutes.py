@@ -1,12 +1,13 @@
-"""A key's events by the minute, in windows that are not sealed: tallies count them so.
+"""A key's events by the minute, in windows that are not sealed.
 
-Windows of an hour alone have minutes, which are the sixtieths of their tallies. Totals do not keep
-them: they would be some 0.4 KB more for each key and window, and as much again in the listing, and
-both stay for good. Sums by the minute are kept nowhere.
+Tallies count events by the sixtieth of their window: in windows that divide an hour, minutes follow
+from that. Totals do not keep sixtieths: they would be some 0.4 KB more for each key and window, and
+as much again in the listing, and both stay for good. Sums by the minute are kept nowhere.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from tallyroll.errors import Absent, StoreError, UsageError
+from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import Grid, WindowId, iso
@@ -75,7 +77,7 @@ class MinuteReads(Lookups):
 
         Without `since` from the first window on that is not sealed, and without `until` to the end
         of the current minute. Raises UsageError for bounds within a minute, over `STEPS_MAX`
-        minutes, and windows that are sealed or not of an hour; Absent if the pipeline has no
+        minutes, and windows that are sealed or do not divide an hour; Absent if the pipeline has no
         windows yet.
         """
         now = self._effects.now()
@@ -97,21 +99,21 @@ class MinuteReads(Lookups):
 
     def _minutes_of(
         self, key: str, windows: list[Window], deadline: int
-    ) -> tuple[dict[int, int], dict[WindowId, str]]:
+    ) -> tuple[Mapping[int, int], dict[WindowId, str]]:
         """The events of the minutes that have some, by their starts; and what could not be read."""
         specs = self._specs.specs([window.id for window in windows])
         jobs = [partial(self._window_minutes, key, spec, deadline) for spec in specs.values()]
-        events: dict[int, int] = {}
+        events: Counter[int] = Counter()
         why: dict[WindowId, str] = {}
         found = self._effects.together(jobs, WINDOWS_AT_ONCE)
         for window, minutes in zip(specs, found, strict=True):
             if isinstance(minutes, str):
                 why[window] = minutes
             else:
-                events |= minutes
+                events += minutes
         return events, why
 
-    def _window_minutes(self, key: str, spec: Spec, deadline: int) -> dict[int, int] | str:
+    def _window_minutes(self, key: str, spec: Spec, deadline: int) -> Counter[int] | str:
         if self._effects.now() >= deadline:
             return "no time left"
         try:
@@ -119,7 +121,11 @@ class MinuteReads(Lookups):
             tally = self._store.tallies(spec, [key])[key]
         except StoreError as error:
             return str(error)
-        return {spec.start + slot * MINUTE_MS: events for slot, events in tally.series}
+        minutes: Counter[int] = Counter()
+        for slot, events in tally.series:
+            at = spec.start + slot * (spec.end - spec.start) // SERIES_SLOTS
+            minutes[at - at % MINUTE_MS] += events
+        return minutes
 
 
 def minutes_json(minutes: Minutes) -> dict[str, Any]:
@@ -167,10 +173,10 @@ def _check(since: int, until: int) -> None:
 def _check_windows(grid: Grid, windows: list[Window], since: int, until: int) -> None:
     """Raise UsageError unless all windows of a range have minutes."""
     for span in grid.over(grid.at(since).start, until):
-        if span.end - span.start != HOUR_MS:
+        if HOUR_MS % (span.end - span.start):
             raise UsageError(
-                f"step minute: the window {span.id} is not of an hour, and a window's sixtieths are"
-                " all that is counted within it; give step hour, or a longer one"
+                f"step minute: windows are counted by sixtieths, and those of {span.id} do not make"
+                " up minutes, since its length does not divide an hour; give a longer step"
             )
     sealed = [window for window in windows if window.status.sealed]
     if sealed:
@@ -187,6 +193,8 @@ def _points(
     since: int,
     until: int,
 ) -> Iterator[MinutePoint]:
-    lost = [range(window.start, window.end) for window in windows if window.id in why]
+    lost = [window for window in windows if window.id in why]
     for start in range(since, until, MINUTE_MS):
-        yield MinutePoint(start, found.get(start, 0), not any(start in each for each in lost))
+        end = start + MINUTE_MS
+        complete = not any(each.start < end and start < each.end for each in lost)
+        yield MinutePoint(start, found.get(start, 0), complete)

@@ -147,9 +147,22 @@ def test_what_is_refused(since: int, until: int | None, said: str) -> None:
         pipeline.reader().minutes("k", since, until)
 
 
-def test_windows_that_are_not_of_an_hour_have_no_minutes() -> None:
+@pytest.mark.parametrize("seconds", [30, 120, 600])
+def test_shorter_windows_have_minutes_too(seconds: int) -> None:
+    settings = replace(SMALL, window_seconds=seconds)
+    pipeline, random = Pipeline(settings, StillEffects(NOW - 10 * MINUTE)), Random(seconds)
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.effects.pass_by(10 * MINUTE)
+    for _ in range(2):
+        pipeline.roller().run(TIME_LEFT)
+    times = [NOW - random.randrange(5 * MINUTE) for _ in range(50)]
+    pipeline.write(*({"key": "k", "id": f"e{n}", "ts": ts} for n, ts in enumerate(times)))
+    assert by_minute(pipeline) == Counter(ts - ts % MINUTE_MS for ts in times)
+
+
+def test_windows_that_do_not_divide_an_hour_have_no_minutes() -> None:
     pipeline = opened(replace(SMALL, window_seconds=7_200))
-    with pytest.raises(UsageError, match="is not of an hour"):
+    with pytest.raises(UsageError, match="does not divide an hour"):
         pipeline.reader().minutes("k")
 
 

@@ -34,7 +34,7 @@ def series(
     Each step begins where the last one ended, by the clocks of the time zone; so a day
     has 23 or 25 hours when they are changed. Its windows must begin where the steps do.
     The first step and the last one may be in part. By the minute there are only
-    windows of an hour that are not sealed yet, and events without their sums.
+    windows that are not sealed, and events without their sums.
 
     For example:
       tallyroll series candidate-7 --since today --chart
