@@ -251,6 +251,8 @@ def test_a_plan_warns_of_an_uneven_suffix(
     monkeypatch.setenv("TALLYROLL_SHARDS", "200")
     answer = cli.run("plan", "--rate", "50")
     assert "suffix product sends 64% of random 8-digit ids to suffix 1" in answer.err
+    (context,) = cli.run("plan", "--rate", "50", "--context", "--json").json
+    assert (context["tallyroll:suffix"], context["tallyroll:shards"]) == ("product", 200)
     monkeypatch.setenv("TALLYROLL_SUFFIX", "randomly")
     refused = cli.run("plan", "--rate", "50")
     assert (refused.status, refused.out) == (2, "")

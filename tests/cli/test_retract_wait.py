@@ -94,6 +94,22 @@ def test_a_packet_that_comes_without_the_event(
     assert "nothing-to-retract: " in answer.err
 
 
+def test_an_event_of_a_packet_that_somebody_else_retracted(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names an event with the id of that packed event, which there is not."""
+    cli.pipeline.settings = replace(OPERATOR, retraction="queue")
+    there = json.loads(Retraction.of("k", "p2", index=1, window=WINDOW, by="bob").body)
+    come = once(lambda: cli.pipeline.write({**PACKET, "id": "p2"}, there), lambda: work(cli))
+    work_while_asleep(cli, monkeypatch, come)
+    answer = cli.run("--json", "retract", "k", "p2:1", *ASK[3:], "--wait", "--timeout", "9h")
+    assert retracted(cli.pipeline) == (1, 4_000_000)
+    assert (answer.status, answer.json[0]["result"]) == (1, "rejected")
+    assert "nothing-to-retract: " in answer.err
+    told = cli.run("retract", "k", "p3:1", *ASK[3:]).err
+    assert "for an event of a packet that is not there yet: p3 --index 1" in told
+
+
 def test_an_event_that_came_with_another_time_and_was_retracted_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

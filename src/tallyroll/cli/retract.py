@@ -15,6 +15,7 @@ from tallyroll.errors import Absent, Refused, Rejected, UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.retractions import Retraction, RetractionNote
+from tallyroll.model.stored import packed_id
 from tallyroll.model.windows import iso
 from tallyroll.operations.deployed import deployed
 from tallyroll.operations.retraction.desk import Retractable, RetractionDesk, check_allowed
@@ -197,6 +198,12 @@ class RetractRun:
                 f"the event is not in {found.window} yet: its retraction waits for it, and is"
                 " rejected (nothing-to-retract) if it does not come in time"
             )
+            asked = found.retraction
+            if asked.index is None and (packed := packed_id(asked.id)):
+                packet, index = packed
+                screen.tell(
+                    f"for an event of a packet that is not there yet: {packet} --index {index}"
+                )
         return status
 
 

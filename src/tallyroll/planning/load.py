@@ -88,6 +88,10 @@ class PeakLoad:
                 f"staleness_seconds {self.staleness_seconds:g}: a count is cached for at most"
                 f" {STALENESS_MAX_SECONDS} s"
             )
+        if self.staleness_seconds % 1:
+            raise UsageError(
+                f"staleness_seconds {self.staleness_seconds:g}: counts are kept for whole seconds"
+            )
         if not 1 <= self.asked <= self.keys:
             raise UsageError(
                 f"keys_asked {self.asked:,}: must be from 1 to {self.keys:,}, all keys"

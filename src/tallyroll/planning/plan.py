@@ -158,12 +158,13 @@ class Plan:
         if hot := self.hot_shards():
             context["tallyroll:hot_shards"] = hot
         else:
-            context["tallyroll:shards"] = max(Settings().shards, self.chosen_shards)
+            context["tallyroll:shards"] = max(self.settings.shards, self.chosen_shards)
         if (reads := ceil(self.load.reads_per_second)) > API_READS_DEFAULT:
             context["tallyroll:reads_per_second"] = min(API_READS_QUOTA, reads)
-        kept = int(self.load.staleness_seconds)
-        if reads and kept != CACHE_SECONDS_DEFAULT:
-            context["tallyroll:cache_live_seconds"] = kept
+        if reads and self.load.staleness_seconds != CACHE_SECONDS_DEFAULT:
+            context["tallyroll:cache_live_seconds"] = int(self.load.staleness_seconds)
+        if self.settings.suffix != Settings().suffix:
+            context["tallyroll:suffix"] = self.settings.suffix
         context["tallyroll:shards_max"] = max(Settings().shards_max, self.chosen_shards)
         return context
 

@@ -75,10 +75,10 @@ class MinuteReads(Lookups):
         """A key's events in each minute of [since, until) in ms, both whole minutes, at the time at
         which they happened, or were redriven.
 
-        Without `since` from the first window on that is not sealed, and without `until` to the end
-        of the current minute. Raises UsageError for bounds within a minute, over `STEPS_MAX`
-        minutes, and windows that are sealed or do not divide an hour; Absent if the pipeline has no
-        windows yet.
+        Without `since` from the end of the last sealed window on, and without `until` to the end of
+        the current minute. Raises UsageError for bounds within a minute, over `STEPS_MAX` minutes,
+        and windows that are sealed or do not divide an hour; Absent if the pipeline has no windows
+        yet.
         """
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
@@ -86,10 +86,18 @@ class MinuteReads(Lookups):
         if calendar is None or pointer is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")
         until = _after(now) if until is None else until
+        if since is not None:
+            _check(since, until)
         first = pointer.since if since is None else calendar.grid.at(since).start
         states = self._catalog.windows(first, max(first, until))
-        since = _first_live(states, calendar.grid.at(now).start) if since is None else since
-        _check(since, until)
+        sealed = [state.end for state in states if state.status.sealed]
+        if since is None:
+            since = _whole(max([first, *sealed]))
+            if since >= until:
+                raise UsageError(
+                    f"until {iso(until)}: windows before {iso(since)} are sealed, or not made"
+                )
+            _check(since, until)
         begun = [state for state in states if state.status is not Status.CREATING]
         asked = [state for state in begun if state.end > since]
         _check_windows(calendar.grid, asked, since, until)
@@ -156,8 +164,9 @@ def _after(at: int) -> int:
     return at - at % MINUTE_MS + MINUTE_MS
 
 
-def _first_live(windows: list[Window], otherwise: int) -> int:
-    return next((each.start for each in windows if not each.status.sealed), otherwise)
+def _whole(at: int) -> int:
+    """The first whole minute from `at` on."""
+    return _after(at - 1)
 
 
 def _check(since: int, until: int) -> None:
@@ -182,7 +191,7 @@ def _check_windows(grid: Grid, windows: list[Window], since: int, until: int) ->
     if sealed:
         raise UsageError(
             f"step minute: the window {sealed[-1].id} is sealed, and totals have no minutes; give"
-            f" since={iso(sealed[-1].end)} or later, or step hour"
+            f" since={iso(_whole(sealed[-1].end))} or later, or step hour"
         )
 
 

@@ -93,15 +93,19 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, LargestRe
         fits = every if self._settings.rollups and not by_window else None
         of = Range(since, until, bool(fits), fits)
 
+        began = self._effects.now()
+        deadline = deadline_of(began, time_left_ms)
+
         def read(asked: Sequence[Asked]) -> dict[Asked, Count]:
-            now = self._effects.now()
-            names = [key for key, *_ in asked]
-            deadline = deadline_of(now, time_left_ms)
+            names, now = [key for key, *_ in asked], self._effects.now()
             counts = self._counter.counts(names, of, now, deadline, afresh=consistent)
             return dict(zip(asked, counts, strict=True))
 
         asked: list[Asked] = [(key, since, until, by_window) for key in keys]
-        found = (self._kept.read if consistent else self._kept.counts)(asked, read)
+        if consistent:
+            found = self._kept.read(asked, read)
+        else:
+            found = self._kept.counts(asked, read, deadline - began)
         return [found[each] for each in asked]
 
     def age_ms(self, counts: Sequence[Count]) -> int:

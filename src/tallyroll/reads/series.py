@@ -17,7 +17,7 @@ from tallyroll.model.windows import Grid, iso, window_start
 from tallyroll.reads.counting.plans import Range
 from tallyroll.reads.counts import COUNT_MS, Count, PeriodCount, WindowCount, sums_json
 from tallyroll.reads.lookups import Lookups, deadline_of
-from tallyroll.reads.steps import StepName, cuts, local_iso
+from tallyroll.reads.steps import StepName, cuts, local_iso, step_named
 from tallyroll.settings import Settings
 
 
@@ -122,7 +122,7 @@ class SeriesReads(Lookups):
         calendar.grid.check_range(since, until)
         since = calendar.genesis if since is None else since
         until = calendar.grid.at(now).end if until is None else until
-        steps = Steps(cuts(since, until, step, zone))
+        steps = Steps(cuts(since, until, step_named(step), zone))
         steps.check(calendar.grid, step, zone)
         fits = steps.hold if self._settings.rollups else None
         of = Range(since, until, (step, str(zone)), fits)

@@ -31,6 +31,8 @@ NEVER = TS_MS_MAX + 1
 
 def step_named(name: str) -> StepName:
     """The step of this name. Raises UsageError."""
+    if name == MINUTE:
+        raise UsageError(f"step {name}: ask for minutes by `minutes`, not by `series`")
     if name not in STEPS:
         raise UsageError(f"step {shown(name)}: must be {MINUTE}, {', '.join(STEPS)}")
     return name

@@ -97,7 +97,9 @@ def test_the_context_keeps_counts_as_long_as_they_may_be_old() -> None:
 
     assert kept(1) == Settings().cache_live_ms == CACHE_SECONDS_DEFAULT * 1_000
     assert kept(30) == 30_000
-    assert kept(0.5) == kept(0) == 0
+    assert kept(0) == 0
+    with pytest.raises(UsageError, match=r"staleness_seconds 0\.5: counts are kept for whole sec"):
+        kept(0.5)
     assert kept(30, replace(VOTE, reads_per_second=0)) == 1_000
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Semaphore
 from typing import Any
@@ -50,14 +49,15 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Semaphore:
     class Told(Event):
         def wait(self, timeout: float | None = None) -> bool:
             count.release()
-            return super().wait(timeout or WAIT_S)
+            assert super().wait(WAIT_S if timeout is None else timeout) or not timeout
+            return self.is_set()
 
     monkeypatch.setattr(flights, "Event", Told)
     return count
 
 
 def asking(pool: ThreadPoolExecutor, kept: KeptCounts, reads: Reads, *asked: Asked) -> Future[Any]:
-    return pool.submit(kept.counts, asked, reads)
+    return pool.submit(kept.counts, asked, reads, round(WAIT_S * 1_000))
 
 
 def kept_by(reads: Reads) -> KeptCounts:
@@ -92,30 +92,92 @@ def test_what_others_do_not_read_is_read_beside_them(waiting: Semaphore) -> None
     assert reads.asked == [[A], [B]]
 
 
-@pytest.mark.parametrize("how", ["fails", "is not whole", "is old"])
-def test_what_another_thread_cannot_give_is_read_here(waiting: Semaphore, how: str) -> None:
-    def spoil(number: int) -> Mapping[str, str]:
-        if number == 0 and how == "fails":
-            raise Throttled("slow down")
-        return {"w": "no time left"} if number == 0 and how == "is not whole" else {}
+def test_an_old_answer_of_another_thread_is_not_taken(waiting: Semaphore) -> None:
+    """It was begun a second before the others asked: one of them reads for them all."""
+    reads = Reads()
+    kept = kept_by(reads)
+    with ThreadPoolExecutor(THREADS) as pool:
+        first = asking(pool, kept, reads, A)
+        assert reads.begun.acquire(timeout=WAIT_S)
+        reads.now = KEPT_MS
+        others = [asking(pool, kept, reads, A) for _ in range(THREADS - 1)]
+        for _ in others:
+            assert waiting.acquire(timeout=WAIT_S)
+        reads.released.set()
+        assert first.result()[A].as_of == 0
+        assert {other.result()[A].as_of for other in others} == {KEPT_MS}
+    assert len(reads.asked) == 2
 
-    reads = Reads(spoil=spoil)
+
+def test_an_answer_is_as_old_as_its_read_and_not_as_the_wait_for_it(waiting: Semaphore) -> None:
+    reads = Reads()
     kept = kept_by(reads)
     with ThreadPoolExecutor(2) as pool:
         first = asking(pool, kept, reads, A)
         assert reads.begun.acquire(timeout=WAIT_S)
         second = asking(pool, kept, reads, A)
         assert waiting.acquire(timeout=WAIT_S)
-        reads.now += KEPT_MS if how == "is old" else 0
+        reads.now = KEPT_MS
         reads.released.set()
-        assert second.result()[A].complete
-        if how == "fails":
-            with pytest.raises(Throttled):
-                first.result()
-        else:
-            assert first.result()[A].complete is (how == "is old")
+        assert first.result()[A].as_of == second.result()[A].as_of == 0
+    assert reads.asked == [[A]]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_read_that_fails_or_is_not_whole_is_so_for_all(
+    waiting: Semaphore, *, fails: bool
+) -> None:
+    def spoil(_: int) -> Mapping[str, str]:
+        if fails:
+            raise Throttled("slow down")
+        return {"w": "no time left"}
+
+    reads = Reads(spoil=spoil)
+    kept = kept_by(reads)
+    with ThreadPoolExecutor(THREADS) as pool:
+        jobs = [asking(pool, kept, reads, A) for _ in range(THREADS)]
+        for _ in range(THREADS - 1):
+            assert waiting.acquire(timeout=WAIT_S)
+        reads.released.set()
+        for job in jobs:
+            if fails:
+                with pytest.raises(Throttled):
+                    job.result()
+            else:
+                assert not job.result()[A].complete
+    assert reads.asked == [[A]]
+    reads.spoil = lambda _: {}
+    assert kept.counts([A], reads, 0)[A].complete
     assert reads.asked == [[A], [A]]
-    assert kept.counts([A], reads)[A].source == "kept"
+
+
+def test_who_has_no_time_to_wait_reads_alone() -> None:
+    reads = Reads()
+    kept = kept_by(reads)
+    with ThreadPoolExecutor(2) as pool:
+        first = asking(pool, kept, reads, A)
+        assert reads.begun.acquire(timeout=WAIT_S)
+        second = pool.submit(kept.counts, [A], reads, 0)
+        assert reads.begun.acquire(timeout=WAIT_S)
+        reads.released.set()
+        assert first.result()[A].complete
+        assert second.result()[A].complete
+    assert reads.asked == [[A], [A]]
+
+
+def test_a_newer_answer_stays_and_old_ones_do_not_pile_up() -> None:
+    reads = Reads()
+    reads.released.set()
+    kept = kept_by(reads)
+    reads.now = 10
+    kept.read([A], reads)
+    old = Count("a", 3, 3, (), 0)
+    kept.read([A], lambda _: {A: old})
+    assert kept.counts([A], reads, 0)[A].events == 7
+    for number in range(50):
+        reads.now += KEPT_MS // 2
+        kept.read([(f"k{number}", None, None, False)], reads)
+    assert len(kept._counts) <= 3
 
 
 def test_where_nothing_may_be_old_nobody_waits() -> None:
@@ -132,11 +194,10 @@ def test_where_nothing_may_be_old_nobody_waits() -> None:
 def test_threads_that_do_not_wait_are_found(
     waiting: Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextmanager
-    def alone(_: KeptCounts, asked: list[Asked]) -> Any:
-        yield asked, []
+    def alone(kept: KeptCounts, asked: Sequence[Asked], read: Reads, _: int) -> dict[Asked, Count]:
+        return kept.read(asked, read)
 
-    monkeypatch.setattr(KeptCounts, "_flight", alone)
+    monkeypatch.setattr(KeptCounts, "counts", alone)
     reads = Reads()
     kept = kept_by(reads)
     with ThreadPoolExecutor(THREADS) as pool:

@@ -55,12 +55,14 @@ def test_each_event_is_in_its_minute() -> None:
     assert by_minute(pipeline, zone=ZoneInfo("Asia/Kathmandu")) == by_minute(pipeline)
 
 
-def test_it_begins_with_the_first_live_window_and_ends_with_this_minute() -> None:
+def test_it_begins_after_the_last_sealed_window_and_ends_with_this_minute() -> None:
     pipeline = opened()
     points = pipeline.reader().minutes("k").points
     assert (points[0].start, points[-1].start) == (START - 2 * HOUR, NOW)
-    pipeline.move(Status.SEALED, hour(6))
-    assert pipeline.reader().minutes("k").points[0].start == START - HOUR
+    pipeline.move(Status.SEALED, hour(7))  # before the one of the hour before
+    assert pipeline.reader().minutes("k").points[0].start == START
+    with pytest.raises(UsageError, match=r"windows before 2026-11-20T08:00:00\.000Z are sealed"):
+        pipeline.reader().minutes("k", None, START)
 
 
 def test_what_is_retracted_is_in_no_minute() -> None:
@@ -158,6 +160,19 @@ def test_shorter_windows_have_minutes_too(seconds: int) -> None:
     times = [NOW - random.randrange(5 * MINUTE) for _ in range(50)]
     pipeline.write(*({"key": "k", "id": f"e{n}", "ts": ts} for n, ts in enumerate(times)))
     assert by_minute(pipeline) == Counter(ts - ts % MINUTE_MS for ts in times)
+    first = pipeline.catalog.windows(0, NOW)[0]
+    pipeline.move(Status.SEALED, first.id)
+    points = pipeline.reader().minutes("k").points
+    assert points[0].start == first.end + -first.end % MINUTE_MS
+    with pytest.raises(UsageError, match=f"since={iso(points[0].start)} or later"):
+        pipeline.reader().minutes("k", first.start - first.start % MINUTE_MS)
+
+
+def test_a_range_that_is_too_long_reads_no_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened()
+    monkeypatch.setattr(pipeline.catalog, "windows", None)
+    with pytest.raises(UsageError, match="minutes: at most 10,000"):
+        pipeline.reader().minutes("k", 0)
 
 
 def test_windows_that_do_not_divide_an_hour_have_no_minutes() -> None:

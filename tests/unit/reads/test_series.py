@@ -182,6 +182,8 @@ def test_it_begins_with_the_first_window_and_ends_with_the_current_one(days: Day
         (FIRST, LAST, "day", "Asia/Kathmandu", "tz Asia/Kathmandu: a day begins there at 2026"),
         (FIRST, LAST, "hour", "Asia/Kathmandu", "an hour begins there at 2026-11-01T00:15:00.000Z"),
         (0, LAST, "hour", "UTC", "more than 10,000 steps of an hour"),
+        (FIRST, LAST, "minute", "UTC", "ask for minutes by `minutes`"),
+        (FIRST, LAST, "year", "UTC", "step 'year': must be minute"),
     ],
 )
 def test_what_is_refused(

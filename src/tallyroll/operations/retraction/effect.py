@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tallyroll.errors import Absent, Rejected, StoreError, Throttled, Unknown
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.retractions import RetractionNote
+from tallyroll.model.windows import WindowId
 from tallyroll.operations.arrivals import CLOCK_MS, LOOK_MS_MAX, POLL_MS, POLL_MS_MAX, QUIET_MS
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
 from tallyroll.operations.retraction.desk import Retractable, RetractionDesk
@@ -68,8 +69,8 @@ class RetractionEffect:
             # Since it was sent, its window was moved away by a new length of windows, or its packet
             # came without the event: the letter says so.
             return None
-        # An event that came with another time is not the one that the message names.
-        return found.note if found.retraction.window == sent.retraction.window else None
+        # An event that came with another time, or in a packet, is not what the message names.
+        return found.note if _named(found) == _named(sent) else None
 
     def _letter(self, body: str) -> ReceivedLetter | None:
         found: list[ReceivedLetter] = []
@@ -91,3 +92,9 @@ class RetractionEffect:
 
                 scan.each(match, JOBS)
         return found[0] if found else None
+
+
+def _named(found: Retractable) -> tuple[WindowId | None, str, int | None]:
+    """What a message names, under any of the event's keys."""
+    of = found.retraction
+    return of.window, of.id, of.index

@@ -4,6 +4,7 @@ once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,6 @@ from tallyroll.model.windows import Span, WindowId, iso
 from tallyroll.reads.found import FoundEvent, StoredWhat, least_key
 from tallyroll.reads.jsonable import found_json
 from tallyroll.reads.lookups import Lookups
-from tallyroll.reads.merge import event_bytes
 from tallyroll.reads.ranges.spans import (
     Archives,
     archived,
@@ -136,11 +136,12 @@ def matches_json(matches: EventMatches, most: int | None = None) -> dict[str, An
     answer: dict[str, Any] = {}
     also, taken = list[dict[str, Any]](), 0
     for found in matches.found:
-        taken += event_bytes(found.what)
+        shown = found_json(found)
+        taken += len(json.dumps(shown)) if most else 0
         if not answer:
-            answer = dict(found_json(found))
+            answer = dict(shown)
         elif most is None or taken <= most:
-            also.append(found_json(found))
+            also.append(shown)
         else:
             also.append({"window": found.window})
     if also:
