@@ -22,7 +22,7 @@ from tallyroll.reads.coverage import every
 from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
-from tallyroll.reads.ranges.largest import LargestReads
+from tallyroll.reads.ranges.keys import KeyReads
 from tallyroll.reads.series import SeriesReads
 from tallyroll.settings import Settings
 
@@ -32,8 +32,9 @@ Asked = tuple[str, int | None, int | None, bool]
 """The arguments of a count: key, since, until, by window."""
 
 
-class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
-    """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
+class PortReader(SeriesReads, DatedReads, FollowingReads, KeyReads):
+    """Reads a pipeline: counts of keys, single events, all events of a key, all keys, and
+    the largest.
 
     Use one per process, since it caches counts.
     """
