@@ -15,6 +15,7 @@ from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
+from tallyroll.reads.minutes import minutes_json
 from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
 from tallyroll.reads.ranges.events import events_page_json
@@ -23,7 +24,7 @@ from tallyroll.reads.ranges.largest import total_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
-from tallyroll.reads.steps import step_named, zone_named
+from tallyroll.reads.steps import MINUTE, step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
 ROUTES = (
@@ -270,14 +271,12 @@ def answer_series(
 ) -> HttpAnswer:
     """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
     _check_names(parameters, "key", "since", "until", "step", "tz")
-    curve = reader.series(
-        required_key(parameters.get("key")),
-        _instant(parameters.get("since")),
-        _instant(parameters.get("until")),
-        step_named(parameters.get("step") or "hour"),
-        zone_named(parameters.get("tz") or "UTC"),
-        time_left_ms,
-    )
+    key, zone = required_key(parameters.get("key")), zone_named(parameters.get("tz") or "UTC")
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if parameters.get("step") == MINUTE:
+        return HttpAnswer(200, minutes_json(reader.minutes(key, *span, zone, time_left_ms)))
+    step = step_named(parameters.get("step") or "hour")
+    curve = reader.series(key, *span, step, zone, time_left_ms)
     counts = [curve.count]
     return HttpAnswer(200, curve_json(curve), counts=counts, headers=_kept(reader, counts))
 

@@ -51,7 +51,9 @@ def gathered(keys: set[str], stretch: Stretch, stripes: int) -> list[str]:
     some = [Stripe(place, Tally(key, 1, 0)) for place, key in places if stretch.has(key)]
     ended = [*gather(begun, some), *reversed(begun)]
     assert all(each.n == stripes for each in ended), "no key is counted in part"
-    return _with_apart([each.key for each in ended], keys, stretch)
+    found = [each.key for each in ended]
+    assert found == sorted(found, key=lambda key: f"{key}/")
+    return _with_apart(found, keys, stretch)
 
 
 def _with_apart(found: list[str], keys: set[str], stretch: Stretch) -> list[str]:
