@@ -15,6 +15,7 @@ from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
 from tallyroll.reads.jsonable import events_json, found_json, top_json
+from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.minutes import minutes_json
 from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
@@ -225,11 +226,12 @@ def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswe
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
     if date := parameters.get("date"):
-        return HttpAnswer(200, matches_json(reader.event_on(key, event_id, date_ms(date))))
+        matches = reader.event_on(key, event_id, date_ms(date))
+        return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     if since is not None or until is not None:
         matches = reader.event_within(key, event_id, since, until)
-        return HttpAnswer(200, matches_json(matches))
+        return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
     chosen = required_window(window) if window else None
     return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
