@@ -3,6 +3,7 @@
 GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
+GET /v1/keys?since=&until=&prefix=&cursor=&limit=
 GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...|since=&until=&n=&by=
 GET /v1/total?since=&until=
@@ -33,6 +34,7 @@ from tallyroll.reads.http import (
     answer_error,
     answer_event,
     answer_events,
+    answer_keys,
     answer_series,
     answer_top,
     answer_total,
@@ -98,6 +100,12 @@ def event() -> Response[str]:
 def events() -> Response[str]:
     """The events of one key in a window, or a range of windows."""
     return _response(answer_events(use_case(), _parameters(), _time_left_ms()))
+
+
+@routes.get("/v1/keys")
+def keys() -> Response[str]:
+    """All keys of a range, each with its count."""
+    return _response(answer_keys(use_case(), _parameters(), _time_left_ms()))
 
 
 @routes.get("/v1/top")

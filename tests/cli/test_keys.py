@@ -136,15 +136,9 @@ def test_a_wish_that_a_frozen_window_lacks(cli: CommandLine) -> None:
     assert (then["window"], then["lacks"], "shards" in then) == (hour(10), False, False)
 
 
-def test_only_hot_keys_can_be_listed(cli: CommandLine) -> None:
-    answer = cli.run("keys", "list")
-    assert (answer.status, answer.out) == (2, "")
-    assert "give --hot; or see tallyroll top" in answer.err
-
-
 def test_a_pipeline_that_never_rolled(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.pipeline.catalog, "calendar", lambda: None)
-    for argv in (AHEAD, ("keys", "merge", "k"), ("keys", "list", "--hot")):
+    for argv in (AHEAD, ("keys", "merge", "k"), ("keys", "list", "--hot"), ("keys", "list")):
         answer = cli.run(*argv)
         assert answer.status == 3
         assert "its roller has not run yet" in answer.err

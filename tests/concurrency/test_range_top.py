@@ -33,6 +33,7 @@ def test_each_event_is_in_the_sums_once(
     crowd = Crowd.gathered(stripes=8, settle_ms=0)
     made, first = crowd.made, crowd.spec
     second = open_window(made, Grid.of(3600).after(first.span), first.start)
+    made.catalog.put_secret("0" * 64)
     counted, chance = Counter[str](), Random(7)
     for spec in (first, second):
         for number in range(60):
@@ -47,10 +48,18 @@ def test_each_event_is_in_the_sums_once(
         assert (total.events, total.complete) == (top.events, True)
         return {key.key: key.n for key in top.largest}
 
-    assert found() == counted
+    def listed() -> dict[str, int]:
+        reader = Pipeline(crowd.settings).reader
+        page = reader.keys_page(first.start, second.end, limit=3)
+        rest = reader.keys_page(cursor=page.cursor)
+        assert rest.cursor is None
+        return {key.key: key.n for key in (*page.keys, *rest.keys)}
+
+    assert found() == listed() == counted
     closed(crowd)
-    for _ in seal(first, made.store, made.totals, made.effects, Sealing()):
+    for at, _ in enumerate(seal(first, made.store, made.totals, made.effects, Sealing())):
         assert found() == counted, "while it is being sealed"
+        assert at or listed() == counted
     state = made.catalog.window(first.window)
     assert state
     n = sum(total.n for key in KEYS for total in _totals(made, first, key))
@@ -60,7 +69,7 @@ def test_each_event_is_in_the_sums_once(
     assert found() == counted
     made.totals.correct([Correction(first.window, "x", ("a",), 1, MICROS, b"digest", 0)])
     counted["a"] -= 1
-    assert found() == counted
+    assert found() == listed() == counted
 
 
 def _totals(made: Pipeline, spec: Spec, key: str) -> list[Total]:

@@ -244,6 +244,8 @@ def test_every_route_answers(pipeline: DeployedPipeline, counted: Counted) -> No
     assert (status, len(many["events"])) == (200, 7), many
     status, top = pipeline.api.get("/v1/top", window=window, n="1")
     assert (status, top["top"]) == (200, [{"key": "ada", **ADA}]), top
+    status, keys = pipeline.api.get("/v1/keys", since=window, prefix="ad")
+    assert (status, keys["keys"]) == (200, [{"key": "ada", **ADA}]), keys
     status, series = pipeline.api.get("/v1/series", key="ada", since=window, tz="Europe/Berlin")
     assert (status, series["events"], series["tz"]) == (200, ADA["events"], "Europe/Berlin"), series
     status, problem = pipeline.api.get("/v1/counters")

@@ -108,6 +108,8 @@ def _said(body: dict[str, Any]) -> str:
         return f"{body['events']} events"
     if "points" in body:
         return f"{body['events']} events in {len(body['points'])} {body['step']}"
+    if isinstance(body.get("keys"), list):
+        return f"{len(body['keys'])} key listed"
     if "top" in body:
         return f"{len(body['top'])} of {body['keys']} keys"
     if "id" in body:

@@ -142,6 +142,30 @@ def test_the_largest_keys_and_the_total_of_a_range(counted: Invocations) -> None
     assert (late["events"], late["complete"], late["missing"]) == (0, False, [WINDOW])
 
 
+def test_all_keys_of_a_range_page_by_page(counted: Invocations) -> None:
+    counted.pipeline.write({"id": "x", "key": f"{KEY}/x", "ts": NOW})
+    span: Any = {"since": "2026-11-20T08:00:00.000Z", "until": "2026-11-20T09:00:00.000Z"}
+    first = ask(counted, "/v1/keys", **span, prefix="video:", limit=1)
+    cursor = first.pop("cursor")
+    assert first == {
+        **span,
+        "prefix": "video:",
+        "keys": [{"key": KEY, "events": 4, "sum": "7"}],
+        "as_of": "2026-11-20T08:30:00.000Z",
+        "complete": True,
+    }
+    rest = ask(counted, "/v1/keys", prefix="video:", cursor=cursor)
+    assert [key["key"] for key in rest["keys"]] == [f"{KEY}/x"]
+    assert "cursor" not in rest
+    assert len(ask(counted, "/v1/keys")["keys"]) == 2
+    late = ask(counted, "/v1/keys", left=0, **span)
+    assert (late["keys"], late["complete"], late["missing"]) == ([], False, [WINDOW])
+    assert len(ask(counted, "/v1/keys", cursor=late["cursor"])["keys"]) == 2
+    asked(counted, "/v1/keys", f"cursor={cursor}", 400)
+    counted.pipeline.move(Status.DROPPED, attempt=Attempt(archive="archive/tallyroll/w/1"))
+    assert ask(counted, "/v1/keys", 410, **span)["archive"] == "archive/tallyroll/w/1"
+
+
 def test_reads_that_run_out_of_time_say_so(counted: Invocations) -> None:
     events = ask(counted, "/v1/events", left=0, key=KEY, window=WINDOW)
     assert (events["events"], events["complete"]) == ([], False)
@@ -193,6 +217,11 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/top", f"window={WINDOW}&by=name", "by 'name': must be events or sum"),
         ("/v1/top", "key=k", "known are window, since, until, n, by"),
         ("/v1/top", f"window={WINDOW}&since={WINDOW}", "window and since: give one of them"),
+        ("/v1/keys", f"since={hour(9)}&until={hour(8)}", "is not before"),
+        ("/v1/keys", "limit=0", "limit 0: must be from 1 to 1000"),
+        ("/v1/keys", "prefix=~a", "must not start with '~'"),
+        ("/v1/keys", "cursor=%C3%A9", "is none of this pipeline for a range"),
+        ("/v1/keys", "key=k", "known are since, until, prefix, cursor, limit"),
         ("/v1/total", "key=k", "known are since, until"),
         ("/v1/top", "n=1&n=1", "parameter 'n' comes twice"),
         ("/v1/counters", "key=a&since=1&since=1", "parameter 'since' comes twice"),

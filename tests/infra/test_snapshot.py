@@ -25,7 +25,7 @@ TYPES = {
     "AWS::Lambda::EventInvokeConfig": 3,
     "AWS::Lambda::EventSourceMapping": 1,
     "AWS::Lambda::Function": len(FUNCTIONS),
-    "AWS::Lambda::Permission": 7,
+    "AWS::Lambda::Permission": len(ROUTES) + 1,
     "AWS::Logs::LogGroup": len(FUNCTIONS) + 1,
     "AWS::S3::Bucket": 1,
     "AWS::S3::BucketPolicy": 1,

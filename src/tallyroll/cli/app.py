@@ -51,7 +51,7 @@ _COMMANDS = {
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
     "windows": ("windows:app", "see windows, open past ones, warm tables"),
-    "keys": ("heat.keys:app", "prepare keys that will be hot, list those that are"),
+    "keys": ("heat.keys:app", "list keys with their counts; prepare keys that will be hot"),
     "dlq": ("dlq:app", "see dead letters; redrive, save, delete them"),
     "archive": ("archive:app", "list, verify, read, restore archives"),
     "doctor": ("doctor:doctor", "check a pipeline"),

@@ -18,11 +18,13 @@ from tallyroll.reads.steps import zone_named
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
+    from tallyroll.model.totals import Listed
     from tallyroll.model.windows import WindowId
     from tallyroll.reads.counts import Count
     from tallyroll.reads.found import FoundEvent
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
+    from tallyroll.reads.ranges.keys import KeysPage
     from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
     from tallyroll.reads.series import Curve
     from tallyroll.reads.steps import StepName
@@ -165,6 +167,29 @@ class Reader(PortReader):
     ) -> TotalOfAll:
         """The total over all keys in the windows that begin in [since, until)."""
         return super().total(*_range(since, until), time_left_ms)
+
+    def keys(
+        self, since: When | None = None, until: When | None = None, prefix: str = ""
+    ) -> Iterator[Listed]:
+        """All keys with events in the windows that begin in [since, until), each with its count;
+        today's (UTC) without both. Read page by page.
+        """
+        return super().keys(*_range(since, until), prefix)
+
+    def keys_page(
+        self,
+        since: When | None = None,
+        until: When | None = None,
+        prefix: str = "",
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> KeysPage:
+        """Up to `limit` of these keys, from the `cursor` of another page on."""
+        return super().keys_page(
+            *_range(since, until), prefix, time_left_ms, limit=limit, cursor=cursor
+        )
 
     def follow(self, key: str, since: When | None = None) -> Iterator[FoundEvent]:
         """The events of a key in the windows that begin from `since` on, and each that counts, for

@@ -20,6 +20,7 @@ from tallyroll.reads.minutes import minutes_json
 from tallyroll.reads.ranges.cursors import NO_SECRET
 from tallyroll.reads.ranges.dated import archives_json, matches_json
 from tallyroll.reads.ranges.events import events_page_json
+from tallyroll.reads.ranges.keys import keys_page_json
 from tallyroll.reads.ranges.largest import total_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
@@ -27,13 +28,21 @@ from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import MINUTE, step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
-ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top", "/v1/total")
+ROUTES = (
+    "/v1/counters",
+    "/v1/event",
+    "/v1/events",
+    "/v1/keys",
+    "/v1/series",
+    "/v1/top",
+    "/v1/total",
+)
 # All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
 # API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
 OTHER_PATHS = "/{proxy+}"
 PARAMETERS_MAX = 20
 EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have at most 1,024 bytes
-EVENTS_PER_ANSWER = 100
+EVENTS_PER_ANSWER = KEYS_PER_ANSWER = 100
 TOP_PER_ANSWER = 10
 
 
@@ -297,6 +306,20 @@ def answer_total(
     _check_names(parameters, "since", "until")
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     return HttpAnswer(200, total_json(reader.total(since, until, time_left_ms)))
+
+
+def answer_keys(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
+    """The answer to GET /v1/keys. Raises UsageError, Absent, Archived and StoreError."""
+    _check_names(parameters, "since", "until", "prefix", "cursor", "limit")
+    page = reader.keys_page(
+        _instant(parameters.get("since")),
+        _instant(parameters.get("until")),
+        parameters.get("prefix", ""),
+        time_left_ms,
+        limit=_number(parameters, "limit", KEYS_PER_ANSWER),
+        cursor=parameters.get("cursor") or None,
+    )
+    return HttpAnswer(200, keys_page_json(page))
 
 
 def answer_error(error: Exception) -> HttpAnswer:

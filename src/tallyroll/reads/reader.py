@@ -23,15 +23,15 @@ from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.minutes import MinuteReads
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
-from tallyroll.reads.ranges.largest import LargestReads
+from tallyroll.reads.ranges.keys import KeyReads
 from tallyroll.reads.series import SeriesReads
 from tallyroll.settings import Settings
 
 KEYS_MAX = 100  # of one read of several keys
 
 
-class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, LargestReads):
-    """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
+class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads):
+    """Reads a pipeline: counts of keys, single events, all events of a key, all keys, the largest.
 
     Use one per process, since it caches counts.
     """

@@ -4,52 +4,20 @@ ones, corrections, keys that begin others.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
 
 from tallyroll.errors import Throttled, UsageError
-from tallyroll.model.states import Calendar, Status
-from tallyroll.model.totals import Correction, Listed
-from tallyroll.model.windows import Grid, window_id
+from tallyroll.model.states import Status
+from tallyroll.model.totals import Correction
+from tallyroll.model.windows import window_id
 from tallyroll.reads.ranges import all_keys
-from tallyroll.reads.ranges.all_keys import AllKeys, ranked
+from tallyroll.reads.ranges.all_keys import AllKeys
 from tests.harness.pipeline import HOUR, TIME_LEFT, Pipeline, hour
 from tests.unit.lifecycle.test_rollups import DAY, FIRST, MICROS, Days
-
-KEYS = ("a", "a-1", "a-1.b", "a.", "a.-", "a.1", "a.1.0", "a!", "a/", "a0", "b", "ü")
-LAST = FIRST + 3 * DAY
-
-
-@pytest.fixture
-def days() -> Days:
-    """Three days of windows of an hour, two of them rolled up."""
-    made, random = Days(hours=1), Random(3)
-    made.catalog.found(Calendar(Grid.of(3600), FIRST))
-    for start in range(FIRST, LAST, HOUR):
-        sums = {key: random.randrange(1, 9) for key in KEYS if random.random() < 0.4}
-        window = made.window(start, sums, sealed=False)
-        n = sum(sums.values())
-        made.seal(replace(window, events=n, amount=n * MICROS))
-    made.at(3)
-    made.roll()
-    made.at(4)
-    for key, at in (("a", FIRST), ("a.1", FIRST + 30 * HOUR), ("b", LAST - 12 * HOUR)):
-        starts = range(at, LAST, HOUR)
-        named = window_id(next(w for w in starts if by_hand(made, w, w + HOUR)[key]))
-        made.totals.correct([Correction(named, "x", (key,), 1, MICROS, b"digest", at)])
-    return made
-
-
-def by_hand(days: Days, since: int = FIRST, until: int = LAST) -> Counter[str]:
-    found = Counter[str]()
-    for key in KEYS:
-        for total in days.totals.of_key(key, window_id(since), window_id(until)):
-            found[key] += total.n - total.corrections.n
-    return found
+from tests.unit.reads.conftest import KEYS, LAST, by_hand
 
 
 def corrected_since(days: Days, since: int) -> int:
@@ -190,11 +158,3 @@ def test_a_range_of_too_many_parts(days: Days, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(all_keys, "PARTS_MAX", 3)
     with pytest.raises(UsageError, match="windows and rolled-up days, over 3"):
         days.pipeline.reader().top_within(FIRST, LAST)
-
-
-def test_rows_are_ranked_in_pages_of_any_size() -> None:
-    rows = [Listed(key, 1, 0) for key in sorted(KEYS)]
-    for size in range(1, len(rows) + 1):
-        pages = iter([rows[at : at + size] for at in range(0, len(rows), size)])
-        found = [row for page in ranked(pages) for row in page]
-        assert found == sorted(rows, key=all_keys.rank)

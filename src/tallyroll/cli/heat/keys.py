@@ -1,30 +1,39 @@
-"""`tallyroll keys`: shards of hot keys, wished ahead and listed. Each gives its exit status."""
+"""`tallyroll keys`: all keys of a range; shards of hot keys, wished ahead and listed. Each
+gives its exit status.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from tallyroll.cli.arguments import Run, instant, up_to
+from tallyroll.cli.arguments import SINCE, UNTIL, Run, instant, up_to
 from tallyroll.cli.screen import Cell, known, some
 from tallyroll.errors import UsageError
 from tallyroll.limits import SHARDS_MAX
+from tallyroll.model.amounts import format_amount
 from tallyroll.model.states import Wish
+from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.operations.heat.wishes import HotKey, WishDesk
+from tallyroll.reads.counts import sums_json
 from tallyroll.reads.http import required_key
 
 DONE, DONE_IN_PART = 0, 1
 _SPLIT = ("key", "shards", "window", "from", "until")
+_COUNTED = ("key", "events", "sum", "retracted", "retracted sum")
+ROWS_A_TABLE = 1_000
 _LISTED = ("key", "window", "shards", "stripes", "since", "why", "wish", "lacks")
 
 app = App(
     name="keys",
-    help="""Prepare a key that will be hot, and see the keys that are.
+    help="""List keys with their counts; prepare a key that will be hot.
 
 For example:
+  tallyroll keys list --since today
   tallyroll keys list --hot""",
 )
 
@@ -91,23 +100,62 @@ def merge(key: str, /, *, run: Run) -> int:
 
 
 @app.command(name="list")
-def list_keys(*, hot: bool = False, run: Run) -> int:
-    """List hot keys: those with shards of their own, and wishes.
+def list_keys(
+    *,
+    since: Annotated[int | None, SINCE] = None,
+    until: Annotated[int | None, UNTIL] = None,
+    prefix: str | None = None,
+    hot: bool = False,
+    run: Run,
+) -> int:
+    """List all keys with events in the windows in [since, until), each with its
+    count; without both, those of today (UTC).
 
-    Of each in the current window: its shards and stripes (a key with shards of its
-    own never gets more stripes within a window), since which window it has as many
+    Each key comes once, in code point order, but behind those that begin with it
+    and a character up to the dot. A key whose events were all retracted has 0. A
+    range may have 400 windows and rolled-up days; windows of months in which
+    events were retracted count twice. If a read fails for good, exit status 3,
+    and a message tells up to which key the list goes.
+
+    With --hot, list hot keys: those with shards of their own, and wishes. Of each
+    in the current window: its shards and stripes (a key with shards of its own
+    never gets more stripes within a window), since which window it has as many
     shards (100 are looked at), and why: wish, option (hot_shards), throttles or
-    rate. Then the changes in coming windows that are frozen, and wishes for windows
-    that are not. `lacks` names a wish that a window was frozen without, as by a
-    roller of an older release: exit status 1.
+    rate. Then the changes in coming windows that are frozen, and wishes for
+    windows that are not. `lacks` names a wish that a window was frozen without,
+    as by a roller of an older release: exit status 1.
 
     For example:
-      tallyroll keys list --hot --json
+      tallyroll keys list --since today --prefix candidate- --json
+      tallyroll keys list --hot
 
-    :param hot: needed: only hot keys can be listed; see also tallyroll top
+    :param prefix: only keys that begin with this text
+    :param hot: hot keys alone, without counts
     """
-    if not hot:
-        raise UsageError("only hot keys can be listed: give --hot; or see tallyroll top")
+    if hot:
+        if since is not None or until is not None or prefix is not None:
+            raise UsageError("--hot: give it without --since, --until and --prefix")
+        return _list_hot(run)
+    made, screen = run.pipeline(), run.screen
+    since, until = run.bounds(made, since, until)
+    found = made.reader.keys(since, until, prefix or "")
+    some = False
+    while rows := list(islice(found, ROWS_A_TABLE)):
+        some = True
+        screen.show(_COUNTED, rows, lambda row: {"key": row.key, **sums_json(row)}, _count_words)
+    if not some:
+        screen.tell("no keys in the range" if since or until else "no keys today (UTC)")
+    return DONE
+
+
+def _count_words(row: Listed) -> Mapping[str, Cell]:
+    events, amount = row.retracted
+    if not events:
+        return {"retracted": None}
+    return {"retracted": events, "retracted sum": format_amount(amount)}
+
+
+def _list_hot(run: Run) -> int:
     made, screen = run.pipeline(), run.screen
     desk = WishDesk(made.catalog, run.calendar(made), made.effects)
     found = desk.hot_keys()

@@ -31,6 +31,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.paging import STRIPES_HELD, merged
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
+from tallyroll.reads.ranges.order import ALL, Stretch, rank, ranked
 from tallyroll.reads.ranges.spans import dropped
 from tallyroll.reads.top import listed_of
 
@@ -77,6 +78,22 @@ class Unread:
                 return
             yield page
         self.names.add(name)
+
+    def whole(self, name: str, pages: Iterator[list[Listed]]) -> Iterator[list[Listed]]:
+        """All pages. Raises Throttled at the deadline, and StoreError if one cannot be read; the
+        name is noted then.
+        """
+        while True:
+            try:
+                if self.effects.now() >= self.deadline:
+                    raise Throttled(f"{name} could not be read in time", "OutOfTime")
+                page = next(pages, None)
+            except StoreError:
+                self.names.add(name)
+                raise
+            if page is None:
+                return
+            yield page
 
 
 @dataclass(eq=False)
@@ -177,26 +194,31 @@ class AllKeys:
         ]
         for batch in merged(sources, rank, page, self.effects):
             rows = groupby(batch, lambda row: row.key)
-            yield [net(_added(key, list(some))) for key, some in rows]
+            yield [net(added(key, list(some))) for key, some in rows]
 
-    def _listing(self, name: str, epoch: int, bucket: int, limit: int) -> Iterator[list[Listed]]:
-        for page in self.totals.listing(name, bucket, "", limit):
+    def _listing(
+        self, name: str, epoch: int, bucket: int, limit: int, after: str = ""
+    ) -> Iterator[list[Listed]]:
+        for page in self.totals.listing(name, bucket, after, limit):
             if any(row.epoch != epoch for row in page):
                 raise Throttled(f"{name} was rolled up again: ask again", "RolledUpAgain")
             yield page
 
-    def _tallies(self, spec: Spec, held: int) -> Iterator[list[Listed]]:
+    def _tallies(self, spec: Spec, held: int, of: Stretch = ALL) -> Iterator[list[Listed]]:
         """The keys of a live window, in pages of so many stripes; `gather` ends them in the order
         of `rank`.
         """
         page = max(1, held // spec.buckets)
         buckets = [
-            self.store.stripes(spec, number, "", page) for number in range(1, spec.buckets + 1)
+            self.store.stripes(spec, number, of.place_before, page)
+            for number in range(1, spec.buckets + 1)
         ]
         begun: list[Sum] = []
         for batch in merged(buckets, place_of, page, self.effects):
-            if ended := gather(begun, batch):
+            if ended := gather(begun, [each for each in batch if of.has(each.tally.key)]):
                 yield list(map(listed_of, ended))
+            if of.is_past(batch[-1].place):
+                break
         if begun:
             yield list(map(listed_of, reversed(begun)))
 
@@ -238,9 +260,11 @@ class AllKeys:
                 for more in rest:
                     yield window, more
 
-    def _of_bucket(self, window: Window, bucket: int) -> Iterator[list[Listed]]:
+    def _of_bucket(
+        self, window: Window, bucket: int, after: str = "", limit: int = ROWS_PER_PAGE_MAX
+    ) -> Iterator[list[Listed]]:
         """The corrections in a bucket. Tallies know what was retracted before the seal."""
-        for page in self.totals.corrected(window.id, bucket, "", ROWS_PER_PAGE_MAX):
+        for page in self.totals.corrected(window.id, bucket, after, limit):
             if _is_listed(window):
                 yield page
             else:
@@ -260,35 +284,11 @@ class AllKeys:
         for name, spec in parts.live.items():
             sums[name] = Listed("", 0, 0)
             for page in unread.pages(name, self._tallies(spec, STRIPES_HELD)):
-                sums[name] = _added("", [sums[name], *page])
+                sums[name] = added("", [sums[name], *page])
         for window, page in self._corrected(parts.corrected, unread):
-            sums[window.id] = _added("", [sums[window.id], *page])
+            sums[window.id] = added("", [sums[window.id], *page])
         whole = [one for name, one in sums.items() if name not in unread.names]
-        return net(_added("", whole)), unread.names
-
-
-def rank(row: Listed) -> str:
-    """The order of keys: that of the keys with a slash behind each. So a key comes after those that
-    begin with it and a dot, whose stripes lie between its own.
-    """
-    return f"{row.key}/"
-
-
-def ranked(pages: Iterator[list[Listed]]) -> Iterator[list[Listed]]:
-    """Pages of rows in the order of keys, in the order of `rank`. A row waits while later keys
-    begin with its own and a character up to the dot: each that waits begins the next.
-    """
-    waiting: list[Listed] = []
-    for page in pages:
-        ended = []
-        for row in page:
-            while waiting and rank(waiting[-1]) < rank(row):
-                ended.append(waiting.pop())
-            waiting.append(row)
-        if ended:
-            yield ended
-    if waiting:
-        yield waiting[::-1]
+        return net(added("", whole)), unread.names
 
 
 def shown_of(name: str) -> str:
@@ -300,7 +300,8 @@ def _is_listed(window: Window) -> bool:
     return window.status.sealed and window.listed == LISTING_BUCKETS
 
 
-def _added(key: str, rows: Sequence[Listed]) -> Listed:
+def added(key: str, rows: Sequence[Listed]) -> Listed:
+    """The sum of a key's rows, corrections apart."""
     corrections = NO_CORRECTIONS
     for row in rows:
         corrections = _both(corrections, row.corrections)
@@ -314,7 +315,7 @@ def _less(
     """Pages of rows with these corrections, by key."""
     for page in pages:
         yield [
-            _added(row.key, [row, Listed(row.key, 0, 0, corrections=corrections[row.key])])
+            added(row.key, [row, Listed(row.key, 0, 0, corrections=corrections[row.key])])
             if row.key in corrections
             else row
             for row in page
