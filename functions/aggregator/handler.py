@@ -36,6 +36,7 @@ from tallyroll.reads.http import (
     answer_series,
     answer_top,
     answer_total,
+    answer_unrouted,
     conditional,
     parse_keys,
     parse_parameters,
@@ -127,18 +128,28 @@ def _time_left_ms() -> int:
 def problem(error: Exception) -> Response[str]:
     """Any failure, as a problem; ours with its traceback in the log, a caller's in one line."""
     answer = answer_error(error)
-    if _is_ours(answer.status):
-        logger.error("request failed", exc_info=error)
-        trace_error(error)
-    else:
-        logger.info("request refused", extra=dict(answer.body))
+    if not _is_ours(answer.status):
+        return _refused(answer)
+    logger.error("request failed", exc_info=error)
+    trace_error(error)
+    return _response(answer)
+
+
+def unrouted(_error: Exception) -> Response[str]:
+    """A request for which there is no route, as a problem."""
+    asked = routes.current_event
+    return _refused(answer_unrouted(asked.http_method, asked.path))
+
+
+def _refused(answer: HttpAnswer) -> Response[str]:
+    logger.info("request refused", extra=dict(answer.body))
     return _response(answer)
 
 
 http_api, rest_api = APIGatewayHttpResolver(), APIGatewayRestResolver()
 for api in (http_api, rest_api):
     api.include_router(routes)
-    api.not_found(problem)
+    api.not_found(unrouted)
     api.exception_handler(Exception)(problem)
 
 

@@ -31,6 +31,7 @@ from benchmarks.planning import of_reads as plan_reads
 from benchmarks.suffixes import rows
 from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
+from tallyroll.reads.described.problems import PROBLEMS
 from tallyroll.settings import Settings
 from tallyroll.settings.common import CommonSettings
 from tallyroll.settings.options import Options
@@ -64,6 +65,12 @@ def planted_table() -> str:
         deep = " with `--deep`" if fault.deep else ""
         lines.append(f"| {fault.name} | `{fault.check}`{deep} |")
     return "\n".join(lines)
+
+
+def problems_table() -> str:
+    """The types of problems that the HTTP API answers with."""
+    rows = [f"| `{p.name}` | {p.status} | {p.cause} | {p.remedy} |" for p in PROBLEMS]
+    return "\n".join(["| type | status | when | what helps |", "|---|---|---|---|", *rows])
 
 
 def table_of(rows: list[tuple[str, ...]]) -> str:
@@ -101,6 +108,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-scale": ("planning.md", lambda: table_of(at_scale())),
     "plan-validated": ("planning.md", lambda: table_of(validated())),
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),
+    "problems": ("api.md", problems_table),
     "partitions": ("planning.md", lambda: table_of(disagreements())),
     "settings": ("settings.md", lambda: described_table(Settings, "variable")),
     "guide": ("guide.md", lambda: table_of(of_guide())),

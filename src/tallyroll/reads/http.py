@@ -8,15 +8,20 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
-from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
+from tallyroll.reads.described.problems import (
+    MEDIA_TYPE,
+    METHOD_NOT_ALLOWED,
+    UNKNOWN_PATH,
+    ProblemType,
+    problem_of,
+)
 from tallyroll.reads.jsonable import events_json, found_json, top_json
-from tallyroll.reads.ranges.cursors import NO_SECRET
-from tallyroll.reads.ranges.dated import archives_json, matches_json
+from tallyroll.reads.ranges.dated import matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.largest import total_json
 from tallyroll.reads.ranges.spans import date_ms
@@ -200,7 +205,9 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
     """The answer with its ETag; a 304 without a body, if the request names that tag. An answer that
     is not complete, or an error, has no tag, and no cache may keep it.
     """
-    if answer.status != HTTPStatus.OK or not answer.is_complete:
+    if answer.status != HTTPStatus.OK:
+        return answer
+    if not answer.is_complete:
         return replace(answer, headers=NOT_KEPT)
     etag = etag_of(answer.body)
     headers = {**answer.headers, "ETag": etag}
@@ -299,36 +306,27 @@ def answer_total(
 
 
 def answer_error(error: Exception) -> HttpAnswer:
-    """An error as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
+    """An error as a problem: 400, 404, 410, 500 or 503.
 
     An archived window gives 410; the member `archive` is its prefix. Of a range `archives` has all
     its dropped windows, and `since` is from when on none was.
     """
-    more: dict[str, Any] = {}
-    if isinstance(error, UsageError):
-        status, title, detail = 400, "Bad request", str(error)
-    elif isinstance(error, Absent):
-        status, title, detail = 404, "Not found", str(error)
-    elif isinstance(error, Archived):
-        status, title, detail, more = 410, "Archived", str(error), _archived_json(error)
-    elif isinstance(error, StoreError) and error.code == DAMAGED:
-        status, title, detail = 500, "Internal error", str(error)
-    elif isinstance(error, StoreError) and error.code == NO_SECRET:
-        status, title, detail = 503, "Not ready yet", str(error)
-    elif isinstance(error, StoreError):
-        status, title, detail = 503, "Store unavailable", "a read failed: try again"
-    elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:
-        status, title, detail = 404, "Not found", f"known are GET {', '.join(ROUTES)}"
-    else:
-        status, title, detail = 500, "Internal error", "see the function's log"
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return HttpAnswer(status, body, "application/problem+json")
+    return _problem(*problem_of(error))
 
 
-def _archived_json(error: Archived) -> dict[str, Any]:
-    more: dict[str, Any] = {"archive": error.prefix}
-    if error.archives:
-        more["archives"] = archives_json(error.archives)
-    if error.since:
-        more["since"] = error.since
-    return more
+def answer_unrouted(method: str, path: str) -> HttpAnswer:
+    """The problem of a request for which there is no route: 404, or 405 if the path has one."""
+    if path in ROUTES:
+        detail = f"{method} {path}: the path takes GET alone"
+        return _problem(METHOD_NOT_ALLOWED, detail, {}, {"Allow": "GET"})
+    return _problem(UNKNOWN_PATH, f"known are GET {', '.join(ROUTES)}", {})
+
+
+def _problem(
+    kind: ProblemType,
+    detail: str,
+    more: Mapping[str, Any],
+    headers: Mapping[str, str] = NOT_KEPT,
+) -> HttpAnswer:
+    told = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": detail, **more}
+    return HttpAnswer(kind.status, told, MEDIA_TYPE, headers={**headers, **NOT_KEPT})
