@@ -34,10 +34,10 @@ def examples() -> Iterator[tuple[str, str, str]]:
     yield "6", "the share of 8-digit ids on suffix 1", f"{shares[1]:.1%}"
     yield "6", "suffixes that no 8-digit id has", f"{200 - len(shares)} of 200"
     yield "23", "300 s of 50 unused units", f"{burst_units(unused_units=50, idle_seconds=900):,.0f}"
-    load = adaptive_capacity(demanded_write_units=[50, 50, 50, 150], provisioned_write_units=400)
-    yield "29", "400 units, partitions asked for 50, 50, 50, 150", _listed(load)
     load = adaptive_capacity(demanded_write_units=[1_500, 10], provisioned_write_units=4_000)
     yield "27", "4,000 units, partitions asked for 1,500 and 10", _listed(load)
+    load = adaptive_capacity(demanded_write_units=[50, 50, 50, 150], provisioned_write_units=400)
+    yield "29", "400 units, partitions asked for 50, 50, 50, 150", _listed(load)
     ascending = split_for_heat(write_units=[1_500], monotonic_sort_keys=True)
     yield "31", "a split of one key with rising sort keys", "none" if ascending is None else "some"
     indexed = split_for_heat(write_units=[1_500], local_indexes=True)

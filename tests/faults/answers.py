@@ -220,10 +220,7 @@ ANSWERS: Mapping[str, Answers] = {
         _PATIENT,
     ),
     "UpdateContributorInsights": (
-        (
-            _AGAIN,
-            "tried 4 times with full jitter, then given up: it delays no window",
-        ),
+        (_AGAIN, "tried 4 times with full jitter, then given up: the window is made all the same"),
         _PATIENT,
     ),
     "UpdateItem": (

@@ -50,6 +50,11 @@ IN_THE_CALLERS_NAME = {
 }
 
 Grants = set[tuple[str, str]]
+INSIGHTS_ROLE = (
+    ":role/aws-service-role/contributorinsights.dynamodb.amazonaws.com"
+    "/AWSServiceRoleForDynamoDBCloudWatchContributorInsights"
+)
+INSIGHT_RULES = ":insight-rule/DynamoDBContributorInsights-PKT-tallyroll-*"
 
 
 def needed(call: Call) -> Grants:
@@ -99,9 +104,9 @@ def label(template: Template, arn: str) -> str:
         **dict.fromkeys(of_type(template, "AWS::IAM::Role"), "roles"),
         **dict.fromkeys(of_type(template, "AWS::SNS::Topic"), "topics"),
     }
-    if ":role/aws-service-role/contributorinsights.dynamodb." in arn:
+    if arn.endswith(INSIGHTS_ROLE):
         return "insights role"
-    if ":insight-rule/" in arn:
+    if arn.endswith(INSIGHT_RULES):
         return "rules"
     if ":schedule/default/" in arn:
         return "schedules"

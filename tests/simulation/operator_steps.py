@@ -259,7 +259,12 @@ class OperatorSteps(Steps):
                     self._unruled(subject, at, target)
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
-        """What is sent must be claimed when it is given to the wire: it may arrive much later."""
+        """What is sent must be claimed when it is given to the wire: it may arrive much later. The
+        window of a claim may have ended when the claim arrives.
+        """
+        for subject in self._page() if verb in ("claim", "move") else ():
+            if args[0] in self._truth.claimed(subject):
+                self._pass_identity(subject)
         for resend in args[0] if verb == "resend" else ():
             for subject in self._sent(resend):
                 if isinstance(subject, Retracting):  # it needs no claim

@@ -10,18 +10,18 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_start
-from tallyroll.ports.store import Answer, Verdict
+from tallyroll.ports.store import Verdict
 from tallyroll.reasons import Reason
 from tests.model import state
 from tests.model.state import NOWHERE, Writer
 from tests.model.writer import ACK, AFTER, COMMIT, IDENTITY, PLACE, RECORD, REJECT, STATE
 from tests.simulation.abstraction import OWN, Subject, View, delivered, moves
+from tests.simulation.model_calls import DONE, answer_of
 from tests.simulation.model_steps import ANY, Judge, Learn, Perform, Steps, all_of, at_steps, there
 
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
-DONE = "committed"
 ANY_LATE = ANY._replace(kind=ANY.kind._replace(late=True))
 REASONS = {
     Reason.WINDOW_SEALED: state.WINDOW_SEALED,
@@ -154,7 +154,12 @@ class WriterSteps(Steps):
     # --- the transaction
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
-        """Keep the messages of a transaction: it may be carried out when their batch is over."""
+        """Keep the messages of a transaction: it may be carried out when their batch is over. A
+        letter may be put when the window that its message came too late for was opened.
+        """
+        if verb == "reject":
+            for rejection in args[0]:
+                self._decided_to_reject(self._by_receipt[rejection.message.receipt], rejection)
         if verb != "commit":
             return
         spec, records, _ = args
@@ -186,7 +191,7 @@ class WriterSteps(Steps):
             missing = outcome.verdict is Verdict.GATE_MISSING and self._may_miss(spec, records)
             for subject, indices in concerned.items():
                 view = self._truth.view(subject, ungated=True) if missing else before[subject]
-                if answer := _answer(outcome, records, indices):
+                if answer := answer_of(outcome, records, indices):
                     learns.append(self._decided(subject, view, answer, late=late))
             return all_of([*learns, self._settle([*concerned], ungated=missing)])
 
@@ -349,6 +354,13 @@ class WriterSteps(Steps):
         if not (known or sent.bad or sent.target) and self._is_never_taken(subject):
             subject.at.append(began)
 
+    def _decided_to_reject(self, subject: Subject, rejection: Any) -> None:
+        if rejection.reason not in REASONS:
+            return
+        self._add_never_taken(subject)
+        if at_steps(subject, IDENTITY) and not self._may_be_known(subject):
+            self._silently(subject, self._truth.view(subject), ["read identity"])
+
     def _reject(self, rejections: Sequence[Any]) -> Judge:
         def judge(_: Any) -> Learn | None:
             for rejection in rejections:
@@ -362,9 +374,6 @@ class WriterSteps(Steps):
         reason, oracle, catalog = rejection.reason, self._system.oracle, self._system.catalog
         subject.rejected = True
         if reason in REASONS:
-            self._add_never_taken(subject)
-            if at_steps(subject, IDENTITY) and not self._may_be_known(subject):
-                self._silently(subject, self._truth.view(subject), ["read identity"])
             number = REASONS[reason]
             if reason is Reason.WINDOW_SEALED and "unverified" in rejection.detail:
                 number = state.UNVERIFIED
@@ -378,23 +387,3 @@ class WriterSteps(Steps):
 
 def _name(window: str, record: Any) -> tuple[Any, ...]:
     return window, record.key, record.id, record.ts, record.n, record.amount
-
-
-def _answer(outcome: Any, records: Sequence[Any], indices: Sequence[int]) -> str:
-    """The model's answer of a transaction for the records of one event; "" if that was not decided:
-    for the model, it was not sent then.
-    """
-    match outcome.verdict:
-        case Verdict.COMMITTED:
-            return DONE
-        case Verdict.GATE_SHUT:
-            return "gate shut"
-        case Verdict.GATE_MISSING:
-            return "gate missing"
-        case Verdict.CANCELLED:
-            met = [(outcome.records[index], records[index]) for index in indices]
-            stored = [each for each in met if each[0].answer is Answer.DUPLICATE]
-            equal = any(element.digest == record.digest for element, record in stored)
-            return ("duplicate" if equal else "id-conflict") if stored else ""
-        case _:
-            return ""

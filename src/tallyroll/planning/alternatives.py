@@ -179,5 +179,5 @@ def _reads_explained(plan: Plan, found: Mapping[str, float], reads: float) -> st
         " and hand the answer on to its clients, or count in it with"
         " tallyroll.Pipeline(settings).reader, which has the same cache and takes no API and no"
         " function. Fewer keys (--asked) and older counts (--staleness, up to 60s) save read units;"
-        " the cache's time is TALLYROLL_CACHE_LIVE_MS."
+        " the cache's time is tallyroll:cache_live_seconds."
     )

@@ -269,14 +269,13 @@ def _reading(plan: Plan) -> list[CostLine]:
     settings, found = plan.settings, plan.reading
     asked, read = (each * SECONDS_A_MONTH for each in (found.asked, found.from_tables))
     live = 1 + settings.accept_for_ms / settings.lasting.mean
-    stripes = max([plan.stripes, *plan.hot_shards().values()])
     larger = f"the larger of {plan.stripes:,} stripes and the N of keys that have their own"
     return [
         CostLine(
             COUNTS_READ,
-            read * stripes * live * prices.READ_UNIT,
-            f"{read:,.0f} reads of tables x {stripes:,} items ({larger}) x {live:.3g} open windows"
-            f" x 1 read unit x {_a_million(prices.READ_UNIT)}",
+            read * plan.items_of_count * live * prices.READ_UNIT,
+            f"{read:,.0f} reads of tables x {plan.items_of_count:,} items ({larger}) x {live:.3g}"
+            f" open windows x 1 read unit x {_a_million(prices.READ_UNIT)}",
         ),
         CostLine(
             HTTP_API,

@@ -11,6 +11,7 @@ from tallyroll.limits import (
     GATES_MAX,
     GATES_PER_COMMIT,
     IN_FLIGHT_MAX,
+    PARTITION_READ_UNITS,
     PARTITION_WRITE_UNITS,
     SHARDS_MAX,
     STRIPES_PER_COMMIT,
@@ -257,6 +258,11 @@ def _reading_lines(plan: Plan) -> list[PlanLine]:
         f"over API Gateway's default quota of {API_READS_QUOTA:,} a second, and the most of"
         " tallyroll:reads_per_second"
     )
+    table = plan.partitions * PARTITION_READ_UNITS
+    over_table = (
+        f"over the {min(table, TABLE_UNITS_QUOTA):,} that the table gives: counts are throttled."
+        " Let them be older: tallyroll:cache_live_seconds"
+    )
     over_lambda = f"over Lambda's default quota of {SANDBOXES_QUOTA:,} functions at once"
     return [
         PlanLine(
@@ -279,7 +285,16 @@ def _reading_lines(plan: Plan) -> list[PlanLine]:
             f"min({found.asked:,.10g}, {cached}): each sandbox has a cache of its own"
             if load.staleness_seconds
             else "nothing is cached",
-            "docs/settings.md, TALLYROLL_CACHE_LIVE_MS",
+            "docs/deploy.md, tallyroll:cache_live_seconds",
+        ),
+        PlanLine(
+            "read units a second, of a table",
+            round(plan.read_units),
+            f"{found.from_tables:,.10g} of them x {plan.items_of_count:,} stripes;"
+            f" {plan.partitions} partitions have {table:,}",
+            f"Partition keys: {PARTITION_READ_UNITS:,} read units a partition; Quotas: table"
+            " throughput",
+            over_table if plan.read_units > min(table, TABLE_UNITS_QUOTA) else "",
         ),
     ]
 

@@ -19,7 +19,13 @@ from tallyroll.limits import (
 from tallyroll.planning.identities import IdentityLoad, identities_of
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
-from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, ReadLoad, reading_of
+from tallyroll.planning.reads import (
+    API_READS_DEFAULT,
+    API_READS_QUOTA,
+    CACHE_SECONDS_DEFAULT,
+    ReadLoad,
+    reading_of,
+)
 from tallyroll.planning.shards import (
     SHARD_SHARE_MAX,
     partitions_at_start,
@@ -92,6 +98,18 @@ class Plan:
         return min(SHARDS_MAX, max(64, STRIPES_PER_COMMIT * self.commits_at_once))
 
     @property
+    def items_of_count(self) -> int:
+        """The most items that a count reads of an open window: the larger of the least stripes and
+        the N of keys that have their own.
+        """
+        return max([self.stripes, *self.hot_shards().values()])
+
+    @property
+    def read_units(self) -> float:
+        """Read units a second that counts take of one table, a unit an item."""
+        return self.reading.from_tables * self.items_of_count
+
+    @property
     def gates(self) -> int:
         """The gates of a window."""
         return min(GATES_MAX, max(256, GATES_PER_COMMIT * self.commits_at_once))
@@ -143,6 +161,9 @@ class Plan:
             context["tallyroll:shards"] = max(Settings().shards, self.chosen_shards)
         if (reads := ceil(self.load.reads_per_second)) > API_READS_DEFAULT:
             context["tallyroll:reads_per_second"] = min(API_READS_QUOTA, reads)
+        kept = int(self.load.staleness_seconds)
+        if reads and kept != CACHE_SECONDS_DEFAULT:
+            context["tallyroll:cache_live_seconds"] = kept
         context["tallyroll:shards_max"] = max(Settings().shards_max, self.chosen_shards)
         return context
 

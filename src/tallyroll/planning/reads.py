@@ -15,6 +15,7 @@ from tallyroll.planning.load import PeakLoad
 READ_MS = 20  # assumed: a read of the aggregator, from its cache or not
 SANDBOXES_QUOTA = 1_000  # functions at once, of an account in a Region, by default [lambda]
 API_READS_QUOTA = 10_000  # requests a second, of an account in a Region, by default [api]
+CACHE_SECONDS_DEFAULT = 1  # of `tallyroll:cache_live_seconds`; a test compares
 API_READS_DEFAULT = 100  # of `tallyroll:reads_per_second`; a test compares
 
 

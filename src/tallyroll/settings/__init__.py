@@ -107,7 +107,7 @@ class Settings(CommonSettings):
     cache_live_ms: int = setting(
         1_000,
         Whole(0, 60_000, "ms"),
-        "how long the aggregator caches a live window's counts; 0: not at all",
+        "how long the aggregator, and caches before it, keep a live window's counts; 0: not at all",
     )
     cache_calendar_ms: int = setting(
         60_000, Whole(0, 3_600_000, "ms"), "how long writers cache the calendar"

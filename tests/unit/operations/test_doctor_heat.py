@@ -65,11 +65,12 @@ def test_a_key_its_shards_and_throttles_are_named_with_the_remedy(pipeline: Pipe
 def test_each_key_has_a_sign_and_one_with_all_shards_is_not_split(pipeline: Pipeline) -> None:
     pipeline.catalog._specs[WINDOW] = replace(pipeline.spec(), hot={"a": SHARDS_MAX})
     parts = [HotPart("a.7", "a", 7, 9), HotPart("b.1", "b", 1, 8), HotPart("~g.1", "", 0, 7)]
+    parts.append(HotPart("~t.3", "", 0, 2))
     check = noted(pipeline, TableHeat("ENABLED", "", parts))[CHECK]
     most, other, gate = check.bad
     assert "as many shards as a key can have" in most.remedy
     assert " -- b`" in other.remedy
-    assert "~g.1, of the window's tallies or gates, was throttled some 7 times" in gate.text
+    assert "tallies and gates were throttled some 9 times, on ~g.1 (7), ~t.3 (2)" in gate.text
     assert "tallyroll:gates" in gate.remedy
 
 

@@ -7,11 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import SettingsError, UsageError
+from tallyroll.limits import TABLE_UNITS_QUOTA
 from tallyroll.planning.costs import AGGREGATOR, COUNTS_READ, HTTP_API, dollars_of
-from tallyroll.planning.lines import lines_of
+from tallyroll.planning.lines import PlanLine, lines_of
 from tallyroll.planning.load import STALENESS_MAX_SECONDS, PeakLoad
 from tallyroll.planning.plan import planned
-from tallyroll.planning.reads import API_READS_DEFAULT, API_READS_QUOTA, reading_of
+from tallyroll.planning.reads import (
+    API_READS_DEFAULT,
+    API_READS_QUOTA,
+    CACHE_SECONDS_DEFAULT,
+    reading_of,
+)
 from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import OptionsError
@@ -82,6 +88,34 @@ def test_the_context_lets_the_reads_through_the_api() -> None:
     assert allowed(20_000) == API_READS_QUOTA
     with pytest.raises(OptionsError, match="reads_per_second"):
         Options(reads_per_second=API_READS_QUOTA + 1)
+
+
+def test_the_context_keeps_counts_as_long_as_they_may_be_old() -> None:
+    def kept(staleness_seconds: float, load: PeakLoad = VOTE) -> int:
+        context = planned(replace(load, staleness_seconds=staleness_seconds)).context()
+        return Options.from_context(context).settings().cache_live_ms
+
+    assert kept(1) == Settings().cache_live_ms == CACHE_SECONDS_DEFAULT * 1_000
+    assert kept(30) == 30_000
+    assert kept(0.5) == kept(0) == 0
+    assert kept(30, replace(VOTE, reads_per_second=0)) == 1_000
+
+
+def test_counts_over_what_a_table_gives_are_warned_of() -> None:
+    """A count reads each stripe: 3,000 units a partition, and 40,000 a table by default."""
+
+    def line(reads: float, load: PeakLoad = VOTE) -> PlanLine:
+        plan = planned(replace(load, reads_per_second=reads, staleness_seconds=0))
+        assert plan.items_of_count == max(plan.stripes, *plan.hot_shards().values(), 0)
+        (found,) = (each for each in lines_of(plan) if each.name.startswith("read units"))
+        assert found.value == round(reads * plan.items_of_count)
+        assert f"{plan.partitions} partitions have {3_000 * plan.partitions:,}" in found.formula
+        return found
+
+    plan = planned(VOTE)
+    most = min(3_000 * plan.partitions, TABLE_UNITS_QUOTA) // plan.items_of_count
+    assert not line(most).warning
+    assert "tallyroll:cache_live_seconds" in line(most + 1).warning
 
 
 def test_no_count_is_staler_than_a_cache_may_keep_it() -> None:

@@ -58,7 +58,7 @@ def _of_window(case: Checkup, stack: Stack, window: Window) -> list[Sign]:
         )
     by_key: dict[str, list[HotPart]] = {}
     for part in heat.parts:
-        by_key.setdefault(part.key or part.name, []).append(part)
+        by_key.setdefault(part.key, []).append(part)
     if by_key:
         spec = case.catalog.specs([window.id])[window.id]
         signs += [_hot(window, spec, parts) for parts in by_key.values()]
@@ -66,12 +66,13 @@ def _of_window(case: Checkup, stack: Stack, window: Window) -> list[Sign]:
 
 
 def _hot(window: Window, spec: Spec, parts: list[HotPart]) -> Sign:
-    """A throttled key, or part of tallies or gates, with what helps."""
+    """A throttled key, or the throttled parts of tallies and gates, with what helps."""
     times = f"some {sum(part.throttles for part in parts):,} times"
-    key, [first, *_] = parts[0].key, parts
+    key = parts[0].key
     if not key:
+        named = ", ".join(f"{part.name} ({part.throttles:,})" for part in parts[:PARTS_SHOWN])
         return warning(
-            f"{window.id}: {first.name}, of the window's tallies or gates, was throttled {times}",
+            f"{window.id}: the window's tallies and gates were throttled {times}, on {named}",
             "Raise tallyroll:stripes and tallyroll:gates for the next windows, and have producers"
             " pack (docs/sharding.md, Conflicts).",
         )

@@ -61,13 +61,15 @@ class RetractionEffect:
         try:
             if sent.proven and sent.state:
                 return self.desk.correction_note(sent.state, sent.tombstones[0])
-            return self.desk.find(sent.retraction).note
+            found = self.desk.find(sent.retraction)
         except (Throttled, Unknown):
             return None
         except (Absent, Rejected):
             # Since it was sent, its window was moved away by a new length of windows, or its packet
             # came without the event: the letter says so.
             return None
+        # An event that came with another time is not the one that the message names.
+        return found.note if found.retraction.window == sent.retraction.window else None
 
     def _letter(self, body: str) -> ReceivedLetter | None:
         found: list[ReceivedLetter] = []

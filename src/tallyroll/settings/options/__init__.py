@@ -82,6 +82,7 @@ class Options(CommonSettings):
     retention_seconds: int = _seconds("retention_ms")
     accept_for_seconds: int = _seconds("accept_for_ms")
     skew_seconds: int = _seconds("skew_ms")
+    cache_live_seconds: int = _seconds("cache_live_ms")
     # The ranges of the event source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS".
     batch_size: int = setting(
         1_000, Whole(1, 10_000), "the most messages that the writer is given at once"
