@@ -3,6 +3,7 @@
 GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
+GET /v1/openapi.json
 GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...|since=&until=&n=&by=
 GET /v1/total?since=&until=
@@ -33,6 +34,7 @@ from tallyroll.reads.http import (
     answer_error,
     answer_event,
     answer_events,
+    answer_openapi,
     answer_series,
     answer_top,
     answer_total,
@@ -111,6 +113,12 @@ def top() -> Response[str]:
 def total() -> Response[str]:
     """The total over all keys of a range."""
     return _response(answer_total(use_case(), _parameters(), _time_left_ms()))
+
+
+@routes.get("/v1/openapi.json")
+def openapi() -> Response[str]:
+    """What describes this API."""
+    return _response(answer_openapi(_parameters()))
 
 
 def _parameters() -> dict[str, str]:

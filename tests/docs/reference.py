@@ -32,6 +32,7 @@ from benchmarks.suffixes import rows
 from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
 from tallyroll.reads.described.problems import PROBLEMS
+from tallyroll.reads.described.routes import DOCUMENT_FILE
 from tallyroll.settings import Settings
 from tallyroll.settings.common import CommonSettings
 from tallyroll.settings.options import Options
@@ -41,6 +42,7 @@ from tests.docs.suffix_drawing import suffixes
 from tests.docs.window_life import window_life
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
+from tests.functions.openapi import document as openapi
 from tests.messages import compatibility
 from tests.messages.differences import differences_table
 
@@ -144,8 +146,9 @@ def pictures() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write every part anew, the schemas of messages, and the pictures."""
+    """Write every part anew, the schemas of messages, the OpenAPI document, and the pictures."""
     compatibility.write()
+    DOCUMENT_FILE.write_text(openapi.text(), encoding="utf-8")
     for path, picture in pictures().items():
         path.write_text(picture, encoding="utf-8")
     for name in PARTS:

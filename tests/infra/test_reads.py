@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from functions.aggregator import handler as aggregator
-from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.reads.described.routes import OTHER_PATHS
 from tests.harness.processes import ran
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, function, of_type, only

@@ -9,7 +9,7 @@ from collections import Counter
 from release.bundle import ROOT
 from tallyroll.cdk.alarm_rules import ALARMS
 from tallyroll.cdk.pages import PAGES
-from tallyroll.reads.http import ROUTES
+from tallyroll.reads.described.routes import ROUTES
 from tests.infra.templates import FUNCTIONS, Template, text
 
 TYPES = {
@@ -25,7 +25,7 @@ TYPES = {
     "AWS::Lambda::EventInvokeConfig": 3,
     "AWS::Lambda::EventSourceMapping": 1,
     "AWS::Lambda::Function": len(FUNCTIONS),
-    "AWS::Lambda::Permission": 7,
+    "AWS::Lambda::Permission": len(ROUTES) + 1,
     "AWS::Logs::LogGroup": len(FUNCTIONS) + 1,
     "AWS::S3::Bucket": 1,
     "AWS::S3::BucketPolicy": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -20,6 +21,22 @@ from tallyroll.reads.described.problems import (
     ProblemType,
     problem_of,
 )
+from tallyroll.reads.described.routes import (
+    BY,
+    CONSISTENT,
+    DOCUMENT,
+    DOCUMENT_FILE,
+    EVENT_ID_BYTES_MAX,
+    LIMIT,
+    ORDER,
+    PACKED,
+    ROUTES,
+    STEP,
+    TZ,
+    WINDOWS,
+    N,
+    Parameter,
+)
 from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.ranges.dated import matches_json
 from tallyroll.reads.ranges.events import events_page_json
@@ -30,14 +47,7 @@ from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
-ROUTES = ("/v1/counters", "/v1/event", "/v1/events", "/v1/series", "/v1/top", "/v1/total")
-# All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
-# API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
-OTHER_PATHS = "/{proxy+}"
 PARAMETERS_MAX = 20
-EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have at most 1,024 bytes
-EVENTS_PER_ANSWER = 100
-TOP_PER_ANSWER = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +139,11 @@ def required_id(event_id: str | None) -> str:
     return event_id
 
 
-def _check_names(parameters: Mapping[str, str], *known: str) -> None:
+def _check_names(parameters: Mapping[str, str], path: str) -> None:
+    known = [each.name for each in ROUTES[path].parameters]
     if unknown := [name for name in parameters if name not in known]:
-        raise UsageError(f"parameter {unknown[0]!r}: known are {', '.join(known)}")
+        takes = f"known are {', '.join(known)}" if known else "there are none"
+        raise UsageError(f"parameter {unknown[0]!r}: {takes}")
 
 
 def _check_one_of(parameters: Mapping[str, str], *groups: Sequence[str]) -> None:
@@ -145,20 +157,29 @@ def _instant(text: str | None) -> int | None:
     return parse_instant(text) if text else None
 
 
-def _flag(parameters: Mapping[str, str], name: str) -> bool:
-    text = parameters.get(name) or "false"
+def _flag(parameters: Mapping[str, str], of: Parameter) -> bool:
+    text = parameters.get(of.name) or "false"
     if text not in ("true", "false"):
-        raise UsageError(f"{name} {shown(text)}: must be true or false")
+        raise UsageError(f"{of.name} {shown(text)}: must be true or false")
     return text == "true"
 
 
-def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
-    text = parameters.get(name)
-    if not text:
-        return default
+def _number(parameters: Mapping[str, str], of: Parameter) -> int:
+    text = parameters.get(of.name) or str(of.default)
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"{name} {shown(text)}: must be a whole number")
+        raise UsageError(f"{of.name} {shown(text)}: must be a whole number")
     return int(text)
+
+
+def _text(parameters: Mapping[str, str], of: Parameter) -> str:
+    return parameters.get(of.name) or str(of.default)
+
+
+def _choice(parameters: Mapping[str, str], of: Parameter) -> str:
+    text = _text(parameters, of)
+    if text not in of.schema["enum"]:
+        raise UsageError(f"{of.name} {shown(text)}: must be {' or '.join(of.schema['enum'])}")
+    return text
 
 
 def answer_counter(
@@ -176,11 +197,11 @@ def answer_counters(
     """The answer to GET /v1/counters: of one key its count, of several `counters` with one each, in
     the order of the keys. Raises UsageError and StoreError.
     """
-    _check_names(parameters, "key", "since", "until", "consistent", "windows")
-    by_window = _flag(parameters, "windows")
+    _check_names(parameters, "/v1/counters")
+    by_window = _flag(parameters, WINDOWS)
     if by_window and len(keys) > 1:
         raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
-    consistent = _flag(parameters, "consistent")
+    consistent = _flag(parameters, CONSISTENT)
     counts = reader.counts(
         [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
@@ -218,7 +239,7 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
 
 def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "id", "window", "ts", "date", "since", "until")
+    _check_names(parameters, "/v1/event")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
     if date := parameters.get("date"):
@@ -236,15 +257,12 @@ def answer_events(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
-    names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
-    _check_names(parameters, *names)
+    _check_names(parameters, "/v1/events")
     _check_one_of(parameters, ("window",), ("since", "until"))
-    key, packed = required_key(parameters.get("key")), _flag(parameters, "packed")
-    limit = _number(parameters, "limit", EVENTS_PER_ANSWER)
+    key, packed = required_key(parameters.get("key")), _flag(parameters, PACKED)
+    limit = _number(parameters, LIMIT)
     cursor = parameters.get("cursor") or None
-    order = parameters.get("order") or "id"
-    if order not in ("id", "time"):
-        raise UsageError(f"order {shown(order)}: must be id or time")
+    order = _choice(parameters, ORDER)
     if not (parameters.get("since") or parameters.get("until")):
         if order == "time":
             raise UsageError("order time: give since and until instead of window")
@@ -267,13 +285,13 @@ def answer_series(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
-    _check_names(parameters, "key", "since", "until", "step", "tz")
+    _check_names(parameters, "/v1/series")
     curve = reader.series(
         required_key(parameters.get("key")),
         _instant(parameters.get("since")),
         _instant(parameters.get("until")),
-        step_named(parameters.get("step") or "hour"),
-        zone_named(parameters.get("tz") or "UTC"),
+        step_named(_text(parameters, STEP)),
+        zone_named(_text(parameters, TZ)),
         time_left_ms,
     )
     counts = [curve.count]
@@ -282,12 +300,9 @@ def answer_series(
 
 def answer_top(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "window", "since", "until", "n", "by")
+    _check_names(parameters, "/v1/top")
     _check_one_of(parameters, ("window",), ("since", "until"))
-    by = parameters.get("by") or "events"
-    if by not in ("events", "sum"):
-        raise UsageError(f"by {shown(by)}: must be events or sum")
-    n, by_amount = _number(parameters, "n", TOP_PER_ANSWER), by == "sum"
+    n, by_amount = _number(parameters, N), _choice(parameters, BY) == "sum"
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     if since is not None or until is not None:
         found = reader.top_within(since, until, n, time_left_ms, by_amount=by_amount)
@@ -300,9 +315,15 @@ def answer_total(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/total. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "since", "until")
+    _check_names(parameters, "/v1/total")
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     return HttpAnswer(200, total_json(reader.total(since, until, time_left_ms)))
+
+
+def answer_openapi(parameters: Mapping[str, str]) -> HttpAnswer:
+    """The answer to GET /v1/openapi.json: what describes this API. Raises UsageError."""
+    _check_names(parameters, DOCUMENT)
+    return HttpAnswer(200, json.loads(DOCUMENT_FILE.read_text(encoding="utf-8")))
 
 
 def answer_error(error: Exception) -> HttpAnswer:

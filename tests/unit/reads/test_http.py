@@ -9,8 +9,8 @@ from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.states import Status
 from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.described import problems
+from tallyroll.reads.described.routes import ROUTES
 from tallyroll.reads.http import (
-    ROUTES,
     answer_counter,
     answer_error,
     answer_unrouted,

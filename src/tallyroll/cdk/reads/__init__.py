@@ -18,7 +18,7 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
 from tallyroll.cdk.reads.private import BURST, PrivateApi, endpoint_id_of
 from tallyroll.cdk.storage import Storage
-from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
 from tallyroll.settings.options import Options
 
 # A second less than the API waits at most: 30 s for an HTTP API, 29 s for a REST API by default.
