@@ -45,6 +45,30 @@ def test_json(written: CommandLine) -> None:
     assert (found["tz"], found["events"]) == ("UTC", 4)
 
 
+def test_minutes(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallyroll.cli.arguments.now_ms", lambda: NOW + 1_500)
+    answer = written.run("series", "k", "--step", "minute", "--since", "-2m", "--chart")
+    assert answer.row("minute", "events")
+    assert answer.row("2026-11-20T08:28:00+00:00", "0")
+    assert answer.row("2026-11-20T08:30:00+00:00", "4", "█" * 24)
+    assert "k: 4 events in 3 minutes of UTC" in answer.err
+    (found,) = written.run("--json", "series", "k", "--step", "minute").json
+    assert (found["events"], found["step"], len(found["points"])) == (5, "minute", 151)
+
+
+def test_minutes_that_could_not_be_read(
+    written: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise Throttled("BatchGetItem: slow down")
+
+    monkeypatch.setattr(written.pipeline.store, "tallies", refuse)
+    answer = written.run("series", "k", "--step", "minute", "--since", WINDOW)
+    assert answer.status == 1
+    assert f"could not read {WINDOW}: BatchGetItem: slow down" in answer.err
+    assert answer.row("2026-11-20T08:30:00+00:00", "0", "not", "read")
+
+
 def test_what_could_not_be_read(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise Throttled("BatchGetItem: slow down")
@@ -63,6 +87,7 @@ def test_what_could_not_be_read(written: CommandLine, monkeypatch: pytest.Monkey
         (("--tz", "Asia/Kathmandu"), "inside the window"),
         (("--step", "year"), "year"),
         (("--since", "2026-11-20T08:30Z"), "lies inside a window"),
+        (("--step", "minute", "--since", "2026-11-20T08:30:01Z"), "must be a whole minute"),
     ],
 )
 def test_wrong_use(written: CommandLine, argv: tuple[str, ...], said: str) -> None:

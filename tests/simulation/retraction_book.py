@@ -211,7 +211,8 @@ class RetractionBook:
     def _deserved(
         self, asked: Asked, letter: DeadLetter, begun: int, catalog: MemoryCatalog
     ) -> bool:
-        known = [counted for _, counted in self.named_by(asked) if counted.at < begun]
+        named = [counted for _, counted in self.named_by(asked)]
+        known = [counted for counted in named if counted.at < begun]
         modes = [each.retraction for each in self._oracle.deployed]
         target = (self.home_of(asked), asked.key, asked.id, asked.index)
         words: list[Authorization] = []
@@ -227,7 +228,9 @@ class RetractionBook:
                 begins = window_start(asked.window) if asked.window else asked.ts or 0
                 return begins > asked.sent + ahead_ms
             case Reason.BAD_RETRACTION:
-                return asked.is_malformed or any(each.amounts for each in known)
+                # A packet that came after the delivery is read by it, or not.
+                met = [each for each in named if each.at <= letter.at]
+                return asked.is_malformed or any(each.amounts for each in met)
             case Reason.RETRACTION_NOT_AUTHORIZED:
                 return RETRACTION_OPERATOR in modes and not words
             case Reason.NOTHING_TO_RETRACT:

@@ -47,7 +47,7 @@ _COMMANDS = {
     "status": ("status:status", "show how far a pipeline has counted"),
     "event": ("reads:event", "read one event"),
     "events": ("reads.listing:events", "list a key's events"),
-    "series": ("reads.series:series", "count a key by the hour, day, week or month"),
+    "series": ("reads.series:series", "count a key by the minute, hour, day, week or month"),
     "top": ("reads:top", "list the largest keys"),
     "retract": ("retract:retract", "take an event back"),
     "windows": ("windows:app", "see windows, open past ones, warm tables"),

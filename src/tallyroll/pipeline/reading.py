@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallyroll.model.windows import WindowId
     from tallyroll.reads.counts import Count
     from tallyroll.reads.found import FoundEvent
+    from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
     from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
     from tallyroll.reads.series import Curve
@@ -99,6 +100,18 @@ class Reader(PortReader):
         """A key's counts by the hour, day, week or month of a zone, such as `Europe/Berlin`."""
         found = zone_named(zone) if isinstance(zone, str) else zone
         return super().series(key, *_range(since, until), step, found, time_left_ms)
+
+    def minutes(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        zone: tzinfo | str = UTC,
+        time_left_ms: int = COUNT_MS,
+    ) -> Minutes:
+        """A key's events by the minute, in windows that are not sealed, and divide an hour."""
+        found = zone_named(zone) if isinstance(zone, str) else zone
+        return super().minutes(key, *_range(since, until), found, time_left_ms)
 
     def event(
         self,

@@ -38,13 +38,14 @@ from tallyroll.reads.described.routes import (
     Parameter,
 )
 from tallyroll.reads.jsonable import events_json, found_json, top_json
+from tallyroll.reads.minutes import minutes_json
 from tallyroll.reads.ranges.dated import matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.largest import total_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
-from tallyroll.reads.steps import step_named, zone_named
+from tallyroll.reads.steps import MINUTE, step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
 PARAMETERS_MAX = 20
@@ -286,14 +287,12 @@ def answer_series(
 ) -> HttpAnswer:
     """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
     _check_names(parameters, "/v1/series")
-    curve = reader.series(
-        required_key(parameters.get("key")),
-        _instant(parameters.get("since")),
-        _instant(parameters.get("until")),
-        step_named(_text(parameters, STEP)),
-        zone_named(_text(parameters, TZ)),
-        time_left_ms,
-    )
+    key, zone = required_key(parameters.get("key")), zone_named(_text(parameters, TZ))
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if parameters.get("step") == MINUTE:
+        return HttpAnswer(200, minutes_json(reader.minutes(key, *span, zone, time_left_ms)))
+    step = step_named(_text(parameters, STEP))
+    curve = reader.series(key, *span, step, zone, time_left_ms)
     counts = [curve.count]
     return HttpAnswer(200, curve_json(curve), counts=counts, headers=_kept(reader, counts))
 

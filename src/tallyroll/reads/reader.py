@@ -6,7 +6,6 @@ sealed windows, and the tallies of live windows (`counting/counter.py`). Next on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tallyroll.errors import UsageError
 from tallyroll.ports.catalog import Catalog
@@ -19,7 +18,9 @@ from tallyroll.reads.counting.plans import Range
 from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import COUNT_MS, Count
 from tallyroll.reads.coverage import every
+from tallyroll.reads.flights import Asked, KeptCounts
 from tallyroll.reads.lookups import deadline_of
+from tallyroll.reads.minutes import MinuteReads
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
 from tallyroll.reads.ranges.largest import LargestReads
@@ -28,11 +29,8 @@ from tallyroll.settings import Settings
 
 KEYS_MAX = 100  # of one read of several keys
 
-Asked = tuple[str, int | None, int | None, bool]
-"""The arguments of a count: key, since, until, by window."""
 
-
-class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
+class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, LargestReads):
     """Reads a pipeline: counts of keys, single events, all events of a key, the largest keys.
 
     Use one per process, since it caches counts.
@@ -49,7 +47,7 @@ class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
     ) -> None:
         super().__init__(store, catalog, totals, effects)
         self._settings = settings
-        self._counts: dict[Asked, Count] = {}
+        self._kept = KeptCounts(settings.cache_live_ms, effects.now)
         glances = glances or SingleGlances(store, catalog, totals, effects)
         ports = (store, catalog, totals, effects, self._specs)
         self._counter = Counter(*ports, glances, settings.settle_ms)
@@ -92,28 +90,19 @@ class PortReader(SeriesReads, DatedReads, FollowingReads, LargestReads):
         gives of each. Raises UsageError for other numbers of keys, and for a key that comes twice.
         """
         check_distinct(keys)
-        now = self._effects.now()
-        kept = self._settings.cache_live_ms
-        self._counts = {
-            asked: count for asked, count in self._counts.items() if 0 <= now - count.as_of < kept
-        }
-        found: dict[str, Count] = {}
-        if not consistent:
-            known = {key: self._counts.get((key, since, until, by_window)) for key in keys}
-            found = {key: count for key, count in known.items() if count}
-        asked = [key for key in keys if key not in found]
-        if asked:
-            fits = every if self._settings.rollups and not by_window else None
-            of = Range(since, until, bool(fits), fits)
+        fits = every if self._settings.rollups and not by_window else None
+        of = Range(since, until, bool(fits), fits)
+
+        def read(asked: Sequence[Asked]) -> dict[Asked, Count]:
+            now = self._effects.now()
+            names = [key for key, *_ in asked]
             deadline = deadline_of(now, time_left_ms)
-            counts = self._counter.counts(asked, of, now, deadline, afresh=consistent)
-            found |= {count.key: count for count in counts}
-            self._counts |= {
-                (count.key, since, until, by_window): replace(count, gathering=None, source="kept")
-                for count in counts
-                if kept and count.complete
-            }
-        return [found[key] for key in keys]
+            counts = self._counter.counts(names, of, now, deadline, afresh=consistent)
+            return dict(zip(asked, counts, strict=True))
+
+        asked: list[Asked] = [(key, since, until, by_window) for key in keys]
+        found = (self._kept.read if consistent else self._kept.counts)(asked, read)
+        return [found[each] for each in asked]
 
     def age_ms(self, counts: Sequence[Count]) -> int:
         """How old the oldest of some counts is."""

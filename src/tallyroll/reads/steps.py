@@ -17,6 +17,7 @@ from tallyroll.model.amounts import shown
 from tallyroll.model.windows import iso
 
 StepName = Literal["hour", "day", "week", "month"]
+MINUTE: Literal["minute"] = "minute"  # a step of windows that are not sealed
 STEPS: dict[StepName, int] = {
     "hour": 3_600_000,
     "day": 86_400_000,
@@ -31,7 +32,7 @@ NEVER = TS_MS_MAX + 1
 def step_named(name: str) -> StepName:
     """The step of this name. Raises UsageError."""
     if name not in STEPS:
-        raise UsageError(f"step {shown(name)}: must be {', '.join(STEPS)}")
+        raise UsageError(f"step {shown(name)}: must be {MINUTE}, {', '.join(STEPS)}")
     return name
 
 

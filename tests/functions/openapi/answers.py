@@ -11,7 +11,7 @@ from typing import Any
 from tallyroll.model.states import Status
 from tallyroll.reads.described.problems import ARCHIVED, ProblemType
 from tallyroll.reads.described.routes import DOCUMENT
-from tallyroll.reads.steps import STEPS
+from tallyroll.reads.steps import MINUTE, STEPS
 
 Schema = dict[str, Any]
 
@@ -175,6 +175,21 @@ SCHEMAS: dict[str, Schema] = {
         **NET,
         missing=MISSING,
     ),
+    "Minutes": record(
+        "A key's events by the minute, which have no sums",
+        {
+            "key": TEXT,
+            "step": {"const": MINUTE},
+            "tz": TEXT,
+            "until": INSTANT,
+            "events": NUMBER,
+            "points": listed(
+                record("A minute", {"start": INSTANT, "events": NUMBER}, complete={"const": False})
+            ),
+            **TIMED,
+        },
+        missing=MISSING,
+    ),
     "TopOfWindow": record(
         "The largest keys of a window, and the sums over all its keys",
         {"window": WINDOW, "state": STATE, "keys": NUMBER, **SUMS, "top": _LARGEST, **TIMED},
@@ -207,7 +222,7 @@ OF_ROUTES: dict[str, tuple[str, ...]] = {
     "/v1/event": ("Found",),
     "/v1/events": ("EventsOfWindow", "EventsOfRange"),
     DOCUMENT: ("OpenApi",),
-    "/v1/series": ("Series",),
+    "/v1/series": ("Series", "Minutes"),
     "/v1/top": ("TopOfWindow", "TopOfRange"),
     "/v1/total": ("Total",),
 }

@@ -24,6 +24,7 @@ from tallyroll.reads.described.routes import ALWAYS, ROUTES
 from tallyroll.reads.found import Events, FoundEvent
 from tallyroll.reads.http import answer_error
 from tallyroll.reads.jsonable import events_json, top_json
+from tallyroll.reads.minutes import MinutePoint, Minutes, minutes_json
 from tallyroll.reads.ranges.cursors import RangeQuery
 from tallyroll.reads.ranges.dated import EventMatches, matches_json
 from tallyroll.reads.ranges.events import EventsPage, events_page_json
@@ -35,7 +36,7 @@ from tests.functions.invocation import Invocations, load
 from tests.functions.openapi.conforming import Contract, Json
 from tests.functions.openapi.document import document
 from tests.functions.test_events import of_http_apis
-from tests.harness.pipeline import HOUR, NOW, START, WINDOW, hour
+from tests.harness.pipeline import HOUR, MINUTE, NOW, START, WINDOW, hour
 
 SPAN = Span(START, START + HOUR)
 NOTE = RetractionNote("ann", "a test", NOW)
@@ -72,6 +73,8 @@ def fullest() -> Iterator[tuple[str, Json]]:
     page = EventsPage(RangeQuery("k", SPAN), FOUND, None, False, NOW, "c")
     yield "/v1/events", events_page_json(page)
     yield "/v1/series", curve_json(Curve(COUNT, "hour", ZONE, POINTS))
+    minutes = (MinutePoint(START, 1), MinutePoint(START + MINUTE, 0, False))
+    yield "/v1/series", minutes_json(Minutes("k", ZONE, minutes, NOW, {WINDOW: "slow"}))
     yield "/v1/top", top_json(Top(WINDOW, Status.SEALED, LARGEST, 1, 3, -1, 2, NOW, (1, 1)))
     yield "/v1/top", total_json(TopOfRange(SPAN, 3, -1, (hour(7),), NOW, (1, 1), LARGEST, 1))
     yield "/v1/total", total_json(TotalOfAll(SPAN, 3, -1, (hour(7),), NOW, (1, 1)))

@@ -282,7 +282,7 @@ def test_old_answers_do_not_pile_up() -> None:
     for n in range(50):
         aggregator.count(f"k{n}", None, None, TIME_LEFT)
         pipeline.effects.pass_by(SMALL.cache_live_ms // 2)
-    assert len(aggregator._counts) <= 3
+    assert len(aggregator._kept._counts) <= 3
 
 
 def test_the_cache_can_be_switched_off() -> None:

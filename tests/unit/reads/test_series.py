@@ -224,7 +224,7 @@ def test_a_reader_that_takes_any_day_rolled_up_is_caught(
     ("parameters", "said"),
     [
         ({}, "key is missing"),
-        ({"key": "k", "step": "minute"}, "step 'minute': must be hour, day, week, month"),
+        ({"key": "k", "step": "year"}, "step 'year': must be minute, hour, day, week, month"),
         ({"key": "k", "tz": "Mars/Olympus"}, "no time zone has this name"),
         ({"key": "k", "zone": "UTC"}, "'zone': known are key, since, until, step, tz"),
     ],

@@ -127,7 +127,7 @@ def test_names() -> None:
     assert step_named("week") == "week"
     assert zone_named("UTC") is UTC
     assert zone_named("Europe/Berlin") == ZoneInfo("Europe/Berlin")
-    with pytest.raises(UsageError, match="step 'year': must be hour, day, week, month"):
+    with pytest.raises(UsageError, match="step 'year': must be minute, hour, day, week, month"):
         step_named("year")
 
 

@@ -24,7 +24,7 @@ from tallyroll.reads.described.problems import DAMAGED_PAYLOAD as DAMAGED
 from tallyroll.reads.lookups import TOP_MAX
 from tallyroll.reads.merge import EVENTS_MAX
 from tallyroll.reads.reader import KEYS_MAX
-from tallyroll.reads.steps import STEPS
+from tallyroll.reads.steps import MINUTE, STEPS
 
 # All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
 # API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
@@ -118,7 +118,9 @@ ORDER = Parameter(
     "`time` sorts a range, in one answer without `limit` and `cursor`",
 )
 STEP = Parameter(
-    "step", {"type": "string", "enum": list(STEPS), "default": "hour"}, "How long a point is"
+    "step",
+    {"type": "string", "enum": [MINUTE, *STEPS], "default": "hour"},
+    "How long a point is; `minute` is for windows that are not sealed",
 )
 TZ = Parameter(
     "tz",
@@ -151,7 +153,7 @@ ROUTES: Mapping[str, Route] = {
     ),
     DOCUMENT: Route("This document", (), ()),
     "/v1/series": Route(
-        "A key's counts by the hour, day, week or month of a time zone",
+        "A key's counts by the minute, hour, day, week or month of a time zone",
         (KEY, SINCE, UNTIL, STEP, TZ),
         (ABSENT, UNAVAILABLE),
     ),
