@@ -49,6 +49,19 @@ def test_reads_need_a_token_where_that_is_chosen(chosen: Template) -> None:
         assert route["AuthorizerId"] == {"Ref": authorizer_id}
 
 
+def test_only_pages_of_chosen_origins_may_read(template: Template, chosen: Template) -> None:
+    assert only(chosen, "AWS::ApiGatewayV2::Api")["CorsConfiguration"] == {
+        "AllowOrigins": ["https://app.example", "http://localhost:8080"],
+        "AllowMethods": ["GET"],
+        "AllowHeaders": ["authorization", "if-none-match"],
+        "ExposeHeaders": ["age", "etag"],
+        "MaxAge": 3600,
+    }
+    # API Gateway answers preflights only where no route does.
+    assert {route.partition(" ")[0] for route in routes_of(chosen)} == {"GET"}
+    assert "CorsConfiguration" not in only(template, "AWS::ApiGatewayV2::Api")
+
+
 def test_reads_are_throttled(template: Template, chosen: Template) -> None:
     def limits(made: Template) -> dict[str, int]:
         found: dict[str, int] = only(made, "AWS::ApiGatewayV2::Stage")["DefaultRouteSettings"]
