@@ -11,11 +11,12 @@ from tallyroll.cdk import Options, Tallyroll
 
 
 class Forum(cdk.Stack):
-    """A pipeline named `forum`, and the tables."""
+    """A pipeline named `forum`, and the tables. Replies are listed for ten years."""
 
     def __init__(self, scope: cdk.App, code: Any = None) -> None:
         super().__init__(scope, "Forum")
-        pipeline = Tallyroll(self, "Pipeline", options=Options(name="forum"), code=code)
+        options = Options(name="forum", window="year", retention_seconds=10 * 365 * 86_400)
+        pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
         threads = dynamodb.Table(
             self,
             "Threads",

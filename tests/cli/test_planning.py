@@ -241,3 +241,17 @@ def test_other_nonsense_is_refused(cli: CommandLine, asked: tuple[str, ...], why
     answer = cli.run("plan", *asked)
     assert (answer.status, answer.out) == (2, "")
     assert why in answer.err
+
+
+def test_a_plan_warns_of_an_uneven_suffix(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "suffix product" not in cli.run("plan", "--rate", "50").err
+    monkeypatch.setenv("TALLYROLL_SUFFIX", "product")
+    monkeypatch.setenv("TALLYROLL_SHARDS", "200")
+    answer = cli.run("plan", "--rate", "50")
+    assert "suffix product sends 64% of random 8-digit ids to suffix 1" in answer.err
+    monkeypatch.setenv("TALLYROLL_SUFFIX", "randomly")
+    refused = cli.run("plan", "--rate", "50")
+    assert (refused.status, refused.out) == (2, "")
+    assert "TALLYROLL_SUFFIX" in refused.err

@@ -52,6 +52,16 @@ def test_a_file_of_events(cli: CommandLine, tmp_path: Path) -> None:
     assert told["sent"] == pytest.approx(600, rel=0.2)
 
 
+def test_a_hot_partition_exceeds_its_share_and_partitions_split(cli: CommandLine) -> None:
+    asked = ("simulate", "--rate", "70", "--shards", "1", "--provisioned", "400")
+    (lent,) = cli.run(*asked, "--partitions", "4", "--json").json
+    assert (lent["throttled_share"], lent["waiting"]) == (0, 0)
+    assert lent["write_units"] / lent["seconds"] == pytest.approx(144, abs=1)
+    split = ("simulate", "--rate", "1500", "--shards", "8", "--lasts", "30m", "--json")
+    (found,) = cli.run(*split).json
+    assert (found["partitions_at_start"], found["partitions"]) == (4, 12)
+
+
 def test_the_guides_load_test(cli: CommandLine) -> None:
     """A table that was made for 11,000 write units and cut to 400 still has 11 partitions."""
     asked = ("simulate", "--rate", "150", "--provisioned", "400", "--lasts", "1m")

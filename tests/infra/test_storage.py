@@ -93,9 +93,7 @@ def test_the_bucket_is_private_versioned_and_grows_cold(template: Template) -> N
     assert tags(bucket) == DECLARED.bucket.tags
     [rule] = bucket["LifecycleConfiguration"]["Rules"]
     assert rule["Status"] == "Enabled"
-    assert rule["Transitions"] == [
-        {"StorageClass": "GLACIER_IR", "TransitionInDays": DECLARED.bucket.cold_after_days}
-    ]
+    assert rule["Transitions"] == [{"StorageClass": "GLACIER_IR", "TransitionInDays": 30}]
     assert rule["NoncurrentVersionExpiration"] == {
         "NoncurrentDays": DECLARED.bucket.noncurrent_days
     }

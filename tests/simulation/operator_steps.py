@@ -58,6 +58,7 @@ class OperatorSteps(Steps):
         self._clock_ms = clock_ms
         self._retracted = RetractionTruth(system)
         self._pages: dict[str, list[Subject]] = {}
+        self._claiming: dict[tuple[Any, Any], list[Subject]] = {}
 
     def begin(self, use_case: Any) -> None:
         """Look at the pages of a redriver that has these ports."""
@@ -225,9 +226,8 @@ class OperatorSteps(Steps):
 
     def _put(self, identity: Any, wanted: Any) -> Judge:
         """The claim of the first key decides; those of the others must then be the same."""
-        page = [each for each in self._page() if identity in self._truth.claimed(each)]
         before = []
-        for subject in [each for each in page if identity == self._truth.claimed(each)[0]]:
+        for subject in self._claiming[identity, wanted]:
             self._pass_identity(subject)
             target = subject.number(wanted.target)
             at = [each for each in at_steps(subject, PUT) if each.target == target]
@@ -259,11 +259,13 @@ class OperatorSteps(Steps):
                     self._unruled(subject, at, target)
 
     def asked(self, verb: str, args: Sequence[Any]) -> None:
-        """What is sent must be claimed when it is given to the wire: it may arrive much later. The
-        window of a claim may have ended when the claim arrives.
+        """What is sent must be claimed when it is given to the wire: it may arrive much later. When
+        a claim arrives, its window may have ended, and its page.
         """
-        for subject in self._page() if verb in ("claim", "move") else ():
-            if args[0] in self._truth.claimed(subject):
+        if verb in ("claim", "move"):
+            first = [each for each in self._page() if args[0] == self._truth.claimed(each)[0]]
+            self._claiming[args[0], args[-1]] = first
+            for subject in first:
                 self._pass_identity(subject)
         for resend in args[0] if verb == "resend" else ():
             for subject in self._sent(resend):

@@ -55,6 +55,18 @@ def test_one_event_is_answered_as_by_its_window(written: Pipeline) -> None:
     assert isinstance(packet, StoredPacket)
 
 
+def test_large_events_of_later_windows_are_named_alone() -> None:
+    """An answer has at most a megabyte: what is beyond is asked for by its window."""
+    pipeline = opened()
+    payload = "x" * 600_000
+    for back in (HOUR, 0):
+        pipeline.write({"id": "a", "key": "k", "ts": NOW - back, "payload": payload})
+    body = ask(pipeline, "a")
+    assert (body["window"], body["payload"]) == (hour(7), payload)
+    assert body["also"] == [{"window": WINDOW}]
+    assert ask(pipeline, "a", window=WINDOW)["payload"] == payload
+
+
 def test_the_last_day_of_all() -> None:
     with pytest.raises(Absent, match="there is no event 'a' of key 'k' from 9999-12-31"):
         ask(opened(), "a", date="9999-12-31")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -222,6 +223,9 @@ def _settings(
     if sort is not None:
         raise UsageError("--sort: give --keys FILE and --by FIELD with it")
     settings = Settings(identity=identity)
+    there = Settings.from_env(os.environ)
+    if there.suffix != settings.suffix:
+        settings = replace(settings, suffix=there.suffix, shards=there.shards)
     if isinstance(window, str):
         settings = replace(settings, window=window)
     elif window is not None and window % 1000:

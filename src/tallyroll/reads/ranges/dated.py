@@ -17,6 +17,7 @@ from tallyroll.model.windows import Span, WindowId, iso
 from tallyroll.reads.found import FoundEvent, StoredWhat, least_key
 from tallyroll.reads.jsonable import found_json
 from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.merge import event_bytes
 from tallyroll.reads.ranges.spans import (
     Archives,
     archived,
@@ -127,14 +128,23 @@ def _match(key: str, event_id: str, records: Mapping[RecordName, Record]) -> _Wh
     return None
 
 
-def matches_json(matches: EventMatches) -> dict[str, Any]:
-    """The earliest event as one that is found by its window; `also` has those of later windows,
-    and `archived` the dropped windows of the span, where others may be.
+def matches_json(matches: EventMatches, most: int | None = None) -> dict[str, Any]:
+    """The earliest event as one that is found by its window; `also` has those of later windows, and
+    `archived` the dropped windows of the span, where others may be. Once all have over `most`
+    bytes, `also` has the windows of the rest alone.
     """
-    first, *others = map(found_json, matches.found)
-    answer: dict[str, Any] = dict(first)
-    if others:
-        answer["also"] = others
+    answer: dict[str, Any] = {}
+    also, taken = list[dict[str, Any]](), 0
+    for found in matches.found:
+        taken += event_bytes(found.what)
+        if not answer:
+            answer = dict(found_json(found))
+        elif most is None or taken <= most:
+            also.append(found_json(found))
+        else:
+            also.append({"window": found.window})
+    if also:
+        answer["also"] = also
     if matches.archives:
         answer["archived"] = archives_json(matches.archives)
     return answer
