@@ -141,7 +141,14 @@ SCHEMAS: dict[str, Schema] = {
     "Found": stored(
         "One event, or a packet. Asked by a date or a range, the earliest",
         _WHERE,
-        also=listed(stored("The same id in a later window", _WHERE)),
+        also=listed(
+            {
+                "anyOf": [
+                    stored("The same id in a later window", _WHERE),
+                    record("The window alone, if the answer is long", {"window": WINDOW}),
+                ]
+            }
+        ),
         archived=ARCHIVES | {"description": "Windows where other events with the id may be"},
     ),
     "EventsOfWindow": record(

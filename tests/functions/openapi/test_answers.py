@@ -69,6 +69,7 @@ def fullest() -> Iterator[tuple[str, Json]]:
     for one in FOUND:
         matches = EventMatches((one, *FOUND), {hour(6): "archive/w"})
         yield "/v1/event", matches_json(matches)
+        yield "/v1/event", matches_json(matches, 0)
     yield "/v1/events", events_json(Events("k", WINDOW, Status.OPEN, WHATS, "c", False, NOW))
     page = EventsPage(RangeQuery("k", SPAN), FOUND, None, False, NOW, "c")
     yield "/v1/events", events_page_json(page)
