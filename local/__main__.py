@@ -28,7 +28,7 @@ from tallyroll.cli.windows import length
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.windows import DYNAMODB, KEYSPACES
 from tallyroll.operations.doctor.queue_checks import span_text
-from tallyroll.reads.http import ROUTES
+from tallyroll.reads.described.routes import ROUTES
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
@@ -236,7 +236,7 @@ def _run(
         on_log=log,
         on_error=failed,
     )
-    with pipeline, HttpApi(pipeline.aggregator, ROUTES, api_port) as api:
+    with pipeline, HttpApi(pipeline.aggregator, tuple(ROUTES), api_port) as api:
         environment = {**aws.environment, _API_URL: api.url}
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
         print(exports, end="")

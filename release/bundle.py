@@ -39,7 +39,7 @@ _LEFT_OUT = (
     "pipeline/producer.py",
     "pipeline/reading.py",
 )  # no function imports them
-_SOURCE_SUFFIXES = frozenset({".py", ".typed"})
+_SOURCE_SUFFIXES = frozenset({".py", ".typed", ".json"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _BINARY_SUFFIXES = frozenset({".so", ".pyd", ".dll", ".dylib"})

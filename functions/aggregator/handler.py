@@ -4,6 +4,7 @@ GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
 GET /v1/keys?since=&until=&prefix=&cursor=&limit=
+GET /v1/openapi.json
 GET /v1/series?key=...&since=&until=&step=&tz=
 GET /v1/top?window=...|since=&until=&n=&by=
 GET /v1/total?since=&until=
@@ -35,9 +36,11 @@ from tallyroll.reads.http import (
     answer_event,
     answer_events,
     answer_keys,
+    answer_openapi,
     answer_series,
     answer_top,
     answer_total,
+    answer_unrouted,
     conditional,
     parse_keys,
     parse_parameters,
@@ -120,6 +123,12 @@ def total() -> Response[str]:
     return _response(answer_total(use_case(), _parameters(), _time_left_ms()))
 
 
+@routes.get("/v1/openapi.json")
+def openapi() -> Response[str]:
+    """What describes this API."""
+    return _response(answer_openapi(_parameters()))
+
+
 def _parameters() -> dict[str, str]:
     return parse_parameters(_query())
 
@@ -135,18 +144,28 @@ def _time_left_ms() -> int:
 def problem(error: Exception) -> Response[str]:
     """Any failure, as a problem; ours with its traceback in the log, a caller's in one line."""
     answer = answer_error(error)
-    if _is_ours(answer.status):
-        logger.error("request failed", exc_info=error)
-        trace_error(error)
-    else:
-        logger.info("request refused", extra=dict(answer.body))
+    if not _is_ours(answer.status):
+        return _refused(answer)
+    logger.error("request failed", exc_info=error)
+    trace_error(error)
+    return _response(answer)
+
+
+def unrouted(_error: Exception) -> Response[str]:
+    """A request for which there is no route, as a problem."""
+    asked = routes.current_event
+    return _refused(answer_unrouted(asked.http_method, asked.path))
+
+
+def _refused(answer: HttpAnswer) -> Response[str]:
+    logger.info("request refused", extra=dict(answer.body))
     return _response(answer)
 
 
 http_api, rest_api = APIGatewayHttpResolver(), APIGatewayRestResolver()
 for api in (http_api, rest_api):
     api.include_router(routes)
-    api.not_found(problem)
+    api.not_found(unrouted)
     api.exception_handler(Exception)(problem)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from local.runtime.pool import TIMED_OUT, FunctionError, Invokes
-from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.reads.described.routes import OTHER_PATHS
 
 _JSON = {"content-type": "application/json"}
 _ACCOUNT = "123456789012"

@@ -31,6 +31,8 @@ from benchmarks.planning import of_reads as plan_reads
 from benchmarks.suffixes import rows
 from tallyroll.planning.load import PACKET_EVENTS_MAX
 from tallyroll.planning.on_demand import disagreements
+from tallyroll.reads.described.problems import PROBLEMS
+from tallyroll.reads.described.routes import DOCUMENT_FILE
 from tallyroll.settings import Settings
 from tallyroll.settings.common import CommonSettings
 from tallyroll.settings.options import Options
@@ -40,6 +42,7 @@ from tests.docs.suffix_drawing import suffixes
 from tests.docs.window_life import window_life
 from tests.drills.drilling import drills_table
 from tests.faults.answers import faults_table, kinds_table
+from tests.functions.openapi import document as openapi
 from tests.messages import compatibility
 from tests.messages.differences import differences_table
 
@@ -64,6 +67,12 @@ def planted_table() -> str:
         deep = " with `--deep`" if fault.deep else ""
         lines.append(f"| {fault.name} | `{fault.check}`{deep} |")
     return "\n".join(lines)
+
+
+def problems_table() -> str:
+    """The types of problems that the HTTP API answers with."""
+    rows = [f"| `{p.name}` | {p.status} | {p.cause} | {p.remedy} |" for p in PROBLEMS]
+    return "\n".join(["| type | status | when | what helps |", "|---|---|---|---|", *rows])
 
 
 def table_of(rows: list[tuple[str, ...]]) -> str:
@@ -101,6 +110,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-scale": ("planning.md", lambda: table_of(at_scale())),
     "plan-validated": ("planning.md", lambda: table_of(validated())),
     "plan-assumed": ("planning.md", lambda: table_of(plan_assumed())),
+    "problems": ("api.md", problems_table),
     "partitions": ("planning.md", lambda: table_of(disagreements())),
     "settings": ("settings.md", lambda: described_table(Settings, "variable")),
     "guide": ("guide.md", lambda: table_of(of_guide())),
@@ -136,8 +146,9 @@ def pictures() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write every part anew, the schemas of messages, and the pictures."""
+    """Write every part anew, the schemas of messages, the OpenAPI document, and the pictures."""
     compatibility.write()
+    DOCUMENT_FILE.write_text(openapi.text(), encoding="utf-8")
     for path, picture in pictures().items():
         path.write_text(picture, encoding="utf-8")
     for name in PARTS:

@@ -29,7 +29,7 @@ import pytest
 
 from local.runtime.api import FunctionFailed
 from tallyroll.adapters.dynamodb.throughput import OF_KEY, OF_TABLE
-from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
 from tallyroll.reasons import Reason
 from tests.e2e.conftest import BRIEF, NAME
 from tests.e2e.deployment import Deployment

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from local.runtime.poller import RECEIVE_MAX, failed_ids
 from local.runtime.schedule import scheduled_event
-from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.reads.described.routes import OTHER_PATHS
 from tallyroll.testing.sqs_records import record
 from tests.e2e.deployment import REGION, Deployed, Json
 from tests.functions.invocation import rest_form

@@ -126,9 +126,23 @@ def test_bad_requests_are_told_what_is_wrong(functions: Invocations, name: str, 
     assert named in asked(functions, name, 400)["detail"]
 
 
-@pytest.mark.parametrize("name", ["aggregator-unknown-path.json", "aggregator-wrong-method.json"])
-def test_what_is_not_there(functions: Invocations, name: str) -> None:
-    assert "GET /v1/counters, /v1/event" in asked(functions, name, 404)["detail"]
+def test_what_is_not_there(functions: Invocations) -> None:
+    body = asked(functions, "aggregator-unknown-path.json", 404)
+    assert body["type"] == "urn:tallyroll:problem-type:unknown-path"
+    assert "GET /v1/counters, /v1/event" in body["detail"]
+
+
+@pytest.mark.parametrize(
+    "name", ["aggregator-wrong-method.json", "aggregator-rest-wrong-method.json"]
+)
+def test_another_method_is_told_which_one_there_is(functions: Invocations, name: str) -> None:
+    answer = functions.ask(load(name))
+    assert answer["statusCode"] == 405
+    found = answer.get("headers") or {
+        each: values[0] for each, values in answer["multiValueHeaders"].items()
+    }
+    assert (found["Allow"], found["Content-Type"]) == ("GET", "application/problem+json")
+    assert json.loads(answer["body"])["type"] == "urn:tallyroll:problem-type:method-not-allowed"
 
 
 @pytest.mark.parametrize(

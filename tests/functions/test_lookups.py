@@ -255,7 +255,7 @@ def test_a_request_without_a_query(functions: Invocations) -> None:
 def test_other_methods_are_not_there(functions: Invocations, method: str) -> None:
     event = load("aggregator-top.json")
     event["requestContext"]["http"]["method"] = method
-    assert functions.ask(event)["statusCode"] == 404
+    assert functions.ask(event)["statusCode"] == 405
 
 
 def test_trouble_inside_is_not_shown_outside(

@@ -106,6 +106,7 @@ def chosen(synthesize: Synthesize) -> Template:
         auth="jwt",
         jwt_issuer="https://issuer.example",
         jwt_audience="polls,results",
+        cors_origins="https://app.example,http://localhost:8080",
         reads_per_second=7,
         alarm_email="night@example.org",
         ticket_email="day@example.org",

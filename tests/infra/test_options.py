@@ -41,7 +41,6 @@ NO_OPTIONS = {
     "settle_ms",
     "export_segments",
     "transactions_at_once",
-    "cache_live_ms",
     "cache_calendar_ms",
     "cassandra",
 }
@@ -213,6 +212,14 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("jwt_issuer", "http://a", "jwt_issuer 'http://a': give the issuer's https address"),
         ("jwt_audience", "a", "jwt_audience 'a': leave it out, or give tallyroll:auth jwt"),
         ("jwt_audience", "a, b", "jwt_audience 'a, b': give client ids"),
+        (
+            "cors_origins",
+            "https://a",
+            "cors_origins .*: leave it out, or give tallyroll:auth",
+        ),
+        ("cors_origins", "*", r"cors_origins '\*': give origins such as https://app.example"),
+        ("cors_origins", "https://a/", "cors_origins 'https://a/': give origins such as"),
+        ("cors_origins", "https://a, https://b", "cors_origins '.*': give origins such as"),
         ("alarm_email", "night", "alarm_email 'night': give one e-mail address"),
         ("ticket_email", "day", "ticket_email 'day': give one e-mail address"),
         ("runbook_url", "docs", "runbook_url 'docs': give the address of your copy of"),

@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from release.asset import function_code
-from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import OptionsError
 from tests.e2e.aws_server import KINDS, model

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from functions.aggregator import handler as aggregator
-from tallyroll.reads.http import OTHER_PATHS
+from tallyroll.reads.described.routes import OTHER_PATHS
 from tests.harness.processes import ran
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import Template, function, of_type, only
@@ -47,6 +47,19 @@ def test_reads_need_a_token_where_that_is_chosen(chosen: Template) -> None:
     for route in of_type(chosen, "AWS::ApiGatewayV2::Route").values():
         assert route["AuthorizationType"] == "JWT"
         assert route["AuthorizerId"] == {"Ref": authorizer_id}
+
+
+def test_only_pages_of_chosen_origins_may_read(template: Template, chosen: Template) -> None:
+    assert only(chosen, "AWS::ApiGatewayV2::Api")["CorsConfiguration"] == {
+        "AllowOrigins": ["https://app.example", "http://localhost:8080"],
+        "AllowMethods": ["GET"],
+        "AllowHeaders": ["authorization", "if-none-match"],
+        "ExposeHeaders": ["age", "etag"],
+        "MaxAge": 3600,
+    }
+    # API Gateway answers preflights only where no route does.
+    assert {route.partition(" ")[0] for route in routes_of(chosen)} == {"GET"}
+    assert "CorsConfiguration" not in only(template, "AWS::ApiGatewayV2::Api")
 
 
 def test_reads_are_throttled(template: Template, chosen: Template) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from release.bundle import ROOT
 from tallyroll.cdk.alarm_rules import ALARMS
 from tallyroll.cdk.pages import PAGES
-from tallyroll.reads.http import ROUTES
+from tallyroll.reads.described.routes import ROUTES
 from tests.infra.templates import FUNCTIONS, Template, text
 
 TYPES = {

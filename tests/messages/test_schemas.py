@@ -17,6 +17,7 @@ from tallyroll.model.events import decode
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.retractions import MARK, VERSION, parse_retraction
 from tallyroll.operations.schemas import SCHEMAS, file_name, schema_of, schema_text
+from tallyroll.reads.described.problems import PROBLEMS, ProblemType
 from tallyroll.reads.http import answer_error
 from tallyroll.reasons import Reason
 from tests.harness.pipeline import NOW, WINDOW
@@ -226,6 +227,12 @@ def test_each_problem_of_the_api_fits(error: Exception, status: int) -> None:
     if status == 410:
         assert not schema.is_valid({name: body[name] for name in body.keys() - {"archive"}})
     schema.validate({**body, "status": 429, "title": "Too many requests"})
+
+
+@pytest.mark.parametrize("kind", PROBLEMS, ids=lambda kind: kind.name)
+def test_each_type_of_problem_fits(kind: ProblemType) -> None:
+    body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": "d"}
+    Draft202012Validator(schema_of("problem")).validate(body | {"archive": "archive/x"})
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "events").glob("writer-*.json")), ids=str)

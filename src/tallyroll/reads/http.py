@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tallyroll.errors import Absent, Archived, Rejected, StoreError, UsageError
+from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
-from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
+from tallyroll.reads.described.problems import (
+    MEDIA_TYPE,
+    METHOD_NOT_ALLOWED,
+    UNKNOWN_PATH,
+    ProblemType,
+    problem_of,
+)
+from tallyroll.reads.described.routes import (
+    BY,
+    CONSISTENT,
+    DOCUMENT,
+    DOCUMENT_FILE,
+    EVENT_ID_BYTES_MAX,
+    KEYS_LIMIT,
+    LIMIT,
+    ORDER,
+    PACKED,
+    ROUTES,
+    STEP,
+    TZ,
+    WINDOWS,
+    N,
+    Parameter,
+)
 from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.minutes import minutes_json
-from tallyroll.reads.ranges.cursors import NO_SECRET
-from tallyroll.reads.ranges.dated import archives_json, matches_json
+from tallyroll.reads.ranges.dated import matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.keys import keys_page_json
 from tallyroll.reads.ranges.largest import total_json
@@ -28,22 +51,7 @@ from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import MINUTE, step_named, zone_named
 from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
 
-ROUTES = (
-    "/v1/counters",
-    "/v1/event",
-    "/v1/events",
-    "/v1/keys",
-    "/v1/series",
-    "/v1/top",
-    "/v1/total",
-)
-# All other paths, as API Gateway writes it: the answer is a problem that names the routes. Source:
-# API Gateway Developer Guide, "Create routes for HTTP APIs in API Gateway", of greedy paths.
-OTHER_PATHS = "/{proxy+}"
 PARAMETERS_MAX = 20
-EVENT_ID_BYTES_MAX = 1_000  # a packet's id and an index; sort keys have at most 1,024 bytes
-EVENTS_PER_ANSWER = KEYS_PER_ANSWER = 100
-TOP_PER_ANSWER = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +143,11 @@ def required_id(event_id: str | None) -> str:
     return event_id
 
 
-def _check_names(parameters: Mapping[str, str], *known: str) -> None:
+def _check_names(parameters: Mapping[str, str], path: str) -> None:
+    known = [each.name for each in ROUTES[path].parameters]
     if unknown := [name for name in parameters if name not in known]:
-        raise UsageError(f"parameter {unknown[0]!r}: known are {', '.join(known)}")
+        takes = f"known are {', '.join(known)}" if known else "there are none"
+        raise UsageError(f"parameter {unknown[0]!r}: {takes}")
 
 
 def _check_one_of(parameters: Mapping[str, str], *groups: Sequence[str]) -> None:
@@ -151,20 +161,29 @@ def _instant(text: str | None) -> int | None:
     return parse_instant(text) if text else None
 
 
-def _flag(parameters: Mapping[str, str], name: str) -> bool:
-    text = parameters.get(name) or "false"
+def _flag(parameters: Mapping[str, str], of: Parameter) -> bool:
+    text = parameters.get(of.name) or "false"
     if text not in ("true", "false"):
-        raise UsageError(f"{name} {shown(text)}: must be true or false")
+        raise UsageError(f"{of.name} {shown(text)}: must be true or false")
     return text == "true"
 
 
-def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
-    text = parameters.get(name)
-    if not text:
-        return default
+def _number(parameters: Mapping[str, str], of: Parameter) -> int:
+    text = parameters.get(of.name) or str(of.default)
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"{name} {shown(text)}: must be a whole number")
+        raise UsageError(f"{of.name} {shown(text)}: must be a whole number")
     return int(text)
+
+
+def _text(parameters: Mapping[str, str], of: Parameter) -> str:
+    return parameters.get(of.name) or str(of.default)
+
+
+def _choice(parameters: Mapping[str, str], of: Parameter) -> str:
+    text = _text(parameters, of)
+    if text not in of.schema["enum"]:
+        raise UsageError(f"{of.name} {shown(text)}: must be {' or '.join(of.schema['enum'])}")
+    return text
 
 
 def answer_counter(
@@ -182,11 +201,11 @@ def answer_counters(
     """The answer to GET /v1/counters: of one key its count, of several `counters` with one each, in
     the order of the keys. Raises UsageError and StoreError.
     """
-    _check_names(parameters, "key", "since", "until", "consistent", "windows")
-    by_window = _flag(parameters, "windows")
+    _check_names(parameters, "/v1/counters")
+    by_window = _flag(parameters, WINDOWS)
     if by_window and len(keys) > 1:
         raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
-    consistent = _flag(parameters, "consistent")
+    consistent = _flag(parameters, CONSISTENT)
     counts = reader.counts(
         [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
@@ -211,7 +230,9 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
     """The answer with its ETag; a 304 without a body, if the request names that tag. An answer that
     is not complete, or an error, has no tag, and no cache may keep it.
     """
-    if answer.status != HTTPStatus.OK or not answer.is_complete:
+    if answer.status != HTTPStatus.OK:
+        return answer
+    if not answer.is_complete:
         return replace(answer, headers=NOT_KEPT)
     etag = etag_of(answer.body)
     headers = {**answer.headers, "ETag": etag}
@@ -222,7 +243,7 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
 
 def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "key", "id", "window", "ts", "date", "since", "until")
+    _check_names(parameters, "/v1/event")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
     if date := parameters.get("date"):
@@ -241,15 +262,12 @@ def answer_events(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/events. Raises UsageError, Absent, Archived and StoreError."""
-    names = ("key", "window", "since", "until", "limit", "cursor", "packed", "order")
-    _check_names(parameters, *names)
+    _check_names(parameters, "/v1/events")
     _check_one_of(parameters, ("window",), ("since", "until"))
-    key, packed = required_key(parameters.get("key")), _flag(parameters, "packed")
-    limit = _number(parameters, "limit", EVENTS_PER_ANSWER)
+    key, packed = required_key(parameters.get("key")), _flag(parameters, PACKED)
+    limit = _number(parameters, LIMIT)
     cursor = parameters.get("cursor") or None
-    order = parameters.get("order") or "id"
-    if order not in ("id", "time"):
-        raise UsageError(f"order {shown(order)}: must be id or time")
+    order = _choice(parameters, ORDER)
     if not (parameters.get("since") or parameters.get("until")):
         if order == "time":
             raise UsageError("order time: give since and until instead of window")
@@ -272,12 +290,12 @@ def answer_series(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/series. Raises UsageError, Absent and StoreError."""
-    _check_names(parameters, "key", "since", "until", "step", "tz")
-    key, zone = required_key(parameters.get("key")), zone_named(parameters.get("tz") or "UTC")
+    _check_names(parameters, "/v1/series")
+    key, zone = required_key(parameters.get("key")), zone_named(_text(parameters, TZ))
     span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
     if parameters.get("step") == MINUTE:
         return HttpAnswer(200, minutes_json(reader.minutes(key, *span, zone, time_left_ms)))
-    step = step_named(parameters.get("step") or "hour")
+    step = step_named(_text(parameters, STEP))
     curve = reader.series(key, *span, step, zone, time_left_ms)
     counts = [curve.count]
     return HttpAnswer(200, curve_json(curve), counts=counts, headers=_kept(reader, counts))
@@ -285,12 +303,9 @@ def answer_series(
 
 def answer_top(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/top. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "window", "since", "until", "n", "by")
+    _check_names(parameters, "/v1/top")
     _check_one_of(parameters, ("window",), ("since", "until"))
-    by = parameters.get("by") or "events"
-    if by not in ("events", "sum"):
-        raise UsageError(f"by {shown(by)}: must be events or sum")
-    n, by_amount = _number(parameters, "n", TOP_PER_ANSWER), by == "sum"
+    n, by_amount = _number(parameters, N), _choice(parameters, BY) == "sum"
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     if since is not None or until is not None:
         found = reader.top_within(since, until, n, time_left_ms, by_amount=by_amount)
@@ -303,56 +318,53 @@ def answer_total(
     reader: PortReader, parameters: Mapping[str, str], time_left_ms: int
 ) -> HttpAnswer:
     """The answer to GET /v1/total. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "since", "until")
+    _check_names(parameters, "/v1/total")
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     return HttpAnswer(200, total_json(reader.total(since, until, time_left_ms)))
 
 
 def answer_keys(reader: PortReader, parameters: Mapping[str, str], time_left_ms: int) -> HttpAnswer:
     """The answer to GET /v1/keys. Raises UsageError, Absent, Archived and StoreError."""
-    _check_names(parameters, "since", "until", "prefix", "cursor", "limit")
+    _check_names(parameters, "/v1/keys")
     page = reader.keys_page(
         _instant(parameters.get("since")),
         _instant(parameters.get("until")),
         parameters.get("prefix", ""),
         time_left_ms,
-        limit=_number(parameters, "limit", KEYS_PER_ANSWER),
+        limit=_number(parameters, KEYS_LIMIT),
         cursor=parameters.get("cursor") or None,
     )
     return HttpAnswer(200, keys_page_json(page))
 
 
+def answer_openapi(parameters: Mapping[str, str]) -> HttpAnswer:
+    """The answer to GET /v1/openapi.json: what describes this API. Raises UsageError."""
+    _check_names(parameters, DOCUMENT)
+    return HttpAnswer(200, json.loads(DOCUMENT_FILE.read_text(encoding="utf-8")))
+
+
 def answer_error(error: Exception) -> HttpAnswer:
-    """An error as a problem (RFC 9457, application/problem+json): 400, 404, 410, 503 or 500.
+    """An error as a problem: 400, 404, 410, 500 or 503.
 
     An archived window gives 410; the member `archive` is its prefix. Of a range `archives` has all
     its dropped windows, and `since` is from when on none was.
     """
-    more: dict[str, Any] = {}
-    if isinstance(error, UsageError):
-        status, title, detail = 400, "Bad request", str(error)
-    elif isinstance(error, Absent):
-        status, title, detail = 404, "Not found", str(error)
-    elif isinstance(error, Archived):
-        status, title, detail, more = 410, "Archived", str(error), _archived_json(error)
-    elif isinstance(error, StoreError) and error.code == DAMAGED:
-        status, title, detail = 500, "Internal error", str(error)
-    elif isinstance(error, StoreError) and error.code == NO_SECRET:
-        status, title, detail = 503, "Not ready yet", str(error)
-    elif isinstance(error, StoreError):
-        status, title, detail = 503, "Store unavailable", "a read failed: try again"
-    elif getattr(error, "status_code", None) == HTTPStatus.NOT_FOUND:
-        status, title, detail = 404, "Not found", f"known are GET {', '.join(ROUTES)}"
-    else:
-        status, title, detail = 500, "Internal error", "see the function's log"
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return HttpAnswer(status, body, "application/problem+json")
+    return _problem(*problem_of(error))
 
 
-def _archived_json(error: Archived) -> dict[str, Any]:
-    more: dict[str, Any] = {"archive": error.prefix}
-    if error.archives:
-        more["archives"] = archives_json(error.archives)
-    if error.since:
-        more["since"] = error.since
-    return more
+def answer_unrouted(method: str, path: str) -> HttpAnswer:
+    """The problem of a request for which there is no route: 404, or 405 if the path has one."""
+    if path in ROUTES:
+        detail = f"{method} {path}: the path takes GET alone"
+        return _problem(METHOD_NOT_ALLOWED, detail, {}, {"Allow": "GET"})
+    return _problem(UNKNOWN_PATH, f"known are GET {', '.join(ROUTES)}", {})
+
+
+def _problem(
+    kind: ProblemType,
+    detail: str,
+    more: Mapping[str, Any],
+    headers: Mapping[str, str] = NOT_KEPT,
+) -> HttpAnswer:
+    told = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": detail, **more}
+    return HttpAnswer(kind.status, told, MEDIA_TYPE, headers={**headers, **NOT_KEPT})

@@ -14,11 +14,11 @@ from tallyroll.ports.glances import Glances
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counting.counter import Counter
+from tallyroll.reads.counting.flights import Asked, KeptCounts
 from tallyroll.reads.counting.plans import Range
 from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import COUNT_MS, Count
 from tallyroll.reads.coverage import every
-from tallyroll.reads.flights import Asked, KeptCounts
 from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.minutes import MinuteReads
 from tallyroll.reads.ranges.dated import DatedReads

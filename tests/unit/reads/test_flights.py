@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Throttled
-from tallyroll.reads import flights
+from tallyroll.reads.counting import flights
+from tallyroll.reads.counting.flights import Asked, KeptCounts
 from tallyroll.reads.counts import Count
-from tallyroll.reads.flights import Asked, KeptCounts
 
 KEPT_MS = 1_000
 THREADS = 8

@@ -8,7 +8,15 @@ from tallyroll.errors import Absent, Archived, Refused, SettingsError, Throttled
 from tallyroll.model.formats.payloads import DAMAGED
 from tallyroll.model.states import Status
 from tallyroll.reads.counts import Count, WindowCount, counter_json
-from tallyroll.reads.http import ROUTES, answer_counter, answer_error
+from tallyroll.reads.described import problems
+from tallyroll.reads.described.routes import ROUTES
+from tallyroll.reads.http import (
+    answer_counter,
+    answer_error,
+    answer_unrouted,
+    conditional,
+)
+from tallyroll.reads.ranges.cursors import NO_SECRET
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 
 
@@ -91,35 +99,46 @@ def test_what_is_missing_is_named() -> None:
     assert body["sum"] == "1" + "0" * 24
 
 
-class NotFoundError(Exception):
-    status_code = 404
-
-
 @pytest.mark.parametrize(
-    ("error", "status", "detail"),
+    ("error", "kind", "detail"),
     [
-        (UsageError("key ''"), 400, "key ''"),
-        (SettingsError("SHARDS"), 400, "SHARDS"),
-        (Throttled("a table's name"), 503, "a read failed: try again"),
-        (NotFoundError(), 404, f"known are GET {', '.join(ROUTES)}"),
-        (Absent("there is no window w"), 404, "there is no window w"),
+        (UsageError("key ''"), problems.BAD_REQUEST, "key ''"),
+        (SettingsError("SHARDS"), problems.BAD_REQUEST, "SHARDS"),
+        (Throttled("a table's name"), problems.UNAVAILABLE, "a read failed: try again"),
+        (Absent("there is no window w"), problems.ABSENT, "there is no window w"),
         (
             Archived("w", "archive/x/w/1"),
-            410,
+            problems.ARCHIVED,
             "window w was dropped: its events are in the archive, under archive/x/w/1/",
         ),
-        (ValueError("a secret"), 500, "see the function's log"),
+        (Refused("event 'e1' is damaged", DAMAGED), problems.DAMAGED_PAYLOAD, "event 'e1' is d"),
+        (Refused("no secret yet", NO_SECRET), problems.NOT_READY, "no secret yet"),
+        (ValueError("a secret"), problems.INTERNAL, "see the function's log"),
     ],
 )
-def test_problems(error: Exception, status: int, detail: str) -> None:
+def test_problems(error: Exception, kind: problems.ProblemType, detail: str) -> None:
     answer = answer_error(error)
-    assert (answer.status, answer.content_type) == (status, "application/problem+json")
-    assert answer.body["status"] == status
-    assert (answer.body["type"], answer.body["detail"]) == ("about:blank", detail)
-    assert answer.body["title"]
+    assert (answer.status, answer.content_type) == (kind.status, "application/problem+json")
+    assert answer.body["status"] == kind.status
+    assert (answer.body["type"], answer.body["title"]) == (kind.uri, kind.title)
+    assert answer.body["detail"].startswith(detail)
+    assert answer.headers == {"Cache-Control": "no-store"}
 
 
-def test_a_damaged_payload_is_told_with_its_event() -> None:
-    told = answer_error(Refused("the payload of event 'e1' of key 'k' is damaged: x", DAMAGED))
-    assert (told.status, told.body["title"]) == (500, "Internal error")
-    assert "event 'e1'" in told.body["detail"]
+def test_what_has_no_route_is_told_apart() -> None:
+    paths = answer_unrouted("POST", "/v1/votes")
+    assert (paths.status, paths.body["type"]) == (404, "urn:tallyroll:problem-type:unknown-path")
+    assert paths.body["detail"] == f"known are GET {', '.join(ROUTES)}"
+    for path in ROUTES:
+        method = conditional(answer_unrouted("PUT", path), "*")
+        assert (method.status, method.body["title"]) == (405, "Method not allowed")
+        assert method.body["detail"] == f"PUT {path}: the path takes GET alone"
+        assert method.headers == {"Allow": "GET", "Cache-Control": "no-store"}
+
+
+def test_a_type_has_one_meaning_and_a_status_one_title() -> None:
+    assert len({kind.uri for kind in problems.PROBLEMS}) == len(problems.PROBLEMS)
+    titles = {(kind.status, kind.title) for kind in problems.PROBLEMS}
+    assert len(titles) == len({status for status, _ in titles})
+    every = [each for each in vars(problems).values() if isinstance(each, problems.ProblemType)]
+    assert sorted(every) == sorted(problems.PROBLEMS)

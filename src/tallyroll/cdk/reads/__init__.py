@@ -18,7 +18,7 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction, log_group
 from tallyroll.cdk.reads.private import BURST, PrivateApi, endpoint_id_of
 from tallyroll.cdk.storage import Storage
-from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
 from tallyroll.settings.options import Options
 
 # A second less than the API waits at most: 30 s for an HTTP API, 29 s for a REST API by default.
@@ -133,6 +133,7 @@ class _HttpApi:
             api_name=options.name,
             default_authorizer=_authorizer(options),
             create_default_stage=False,
+            cors_preflight=_cors(options),
         )
         integration = HttpLambdaIntegration("Aggregate", aggregator.invoked)
         self._routes = [
@@ -172,6 +173,23 @@ class _HttpApi:
     def grant(self, grantee: iam.IGrantable) -> None:
         for route in self._routes:
             route.grant_invoke(grantee)
+
+
+def _cors(options: Options) -> http.CorsPreflightOptions | None:
+    """What API Gateway answers browsers. It answers preflights itself, as no route takes OPTIONS:
+    that needs no route without authorization.
+
+    Source: API Gateway Developer Guide, "Configure CORS for HTTP APIs in API Gateway".
+    """
+    if not options.origins:
+        return None
+    return http.CorsPreflightOptions(
+        allow_origins=options.origins,
+        allow_methods=[http.CorsHttpMethod.GET],
+        allow_headers=["authorization", "if-none-match"],
+        expose_headers=["age", "etag"],
+        max_age=cdk.Duration.hours(1),
+    )
 
 
 def _authorizer(options: Options) -> http.IHttpRouteAuthorizer:

@@ -18,7 +18,7 @@ from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.metrics import MINUTE
 from tallyroll.cdk.network import Network
 from tallyroll.cdk.reads.log_role import log_role
-from tallyroll.reads.http import OTHER_PATHS, ROUTES
+from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import PREFIX, OptionsError
 

@@ -25,6 +25,7 @@ from tallyroll.settings.options.kinds import (
     JWT_ISSUER,
     KMS_KEY,
     LAYER_VERSION,
+    ORIGINS,
     POLLERS,
     RUNBOOK_URL,
     ids,
@@ -185,6 +186,11 @@ class Options(CommonSettings):
     jwt_audience: str = setting(
         "", JWT_AUDIENCES, "with `jwt`: whom the tokens are for, separated by commas"
     )
+    cors_origins: str = setting(
+        "",
+        ORIGINS,
+        "with `jwt`: origins of web pages that may read (CORS), separated by commas; unset: none",
+    )
     reads_per_second: int = setting(
         100, Whole(1, 10_000), "requests a second that the API lets through; twice that in a burst"
     )
@@ -277,6 +283,11 @@ class Options(CommonSettings):
     def audiences(self) -> list[str]:
         """The audiences of the tokens."""
         return self.jwt_audience.split(",") if self.jwt_audience else []
+
+    @property
+    def origins(self) -> list[str]:
+        """The origins of web pages that may read."""
+        return self.cors_origins.split(",") if self.cors_origins else []
 
     def settings(self, **given: Any) -> Settings:
         """The pipeline's settings. Those that are given by name go before the options': URLs and

@@ -32,6 +32,12 @@ KMS_KEY = text(
 )
 JWT_ISSUER = text(r"https://\S+", "give the issuer's https address")
 JWT_AUDIENCES = text(r"[^\s,]+(,[^\s,]+)*", "give client ids, separated by commas without blanks")
+# What a browser sends as Origin: no path. Source: RFC 6454, 6.1.
+_ORIGIN = r"https?://[a-z0-9.-]+(:[0-9]{1,5})?"
+ORIGINS = text(
+    rf"{_ORIGIN}(,{_ORIGIN})*",
+    "give origins such as https://app.example, without a path, separated by commas without blanks",
+)
 RUNBOOK_URL = text(
     r"https?://[^\s#]+", "give the address of your copy of docs/operations.md, without #"
 )

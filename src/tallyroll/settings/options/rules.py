@@ -83,6 +83,11 @@ def check_together(options: Options) -> None:
         if (options.auth == "jwt") != bool(value):
             remedy = "leave it out, or give" if value else "it is needed for"
             raise OptionsError(f"{PREFIX}{name} {value!r}: {remedy} {PREFIX}auth jwt")
+    if options.cors_origins and options.auth != "jwt":
+        raise OptionsError(
+            f"{PREFIX}cors_origins {options.cors_origins!r}: leave it out, or give {PREFIX}auth"
+            " jwt; pages should hold no keys of AWS, by which others sign"
+        )
     options.check_store(transactional=not options.window_keyspace)
     if surplus := options.settings().surplus_of_tables(options.named):
         raise OptionsError(f"{PREFIX}retention_seconds {options.retention_seconds}: {surplus}")
