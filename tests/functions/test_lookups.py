@@ -221,7 +221,7 @@ def test_what_is_in_the_archive_is_gone_and_not_unknown(counted: Invocations) ->
         ("/v1/keys", "limit=0", "limit 0: must be from 1 to 1000"),
         ("/v1/keys", "prefix=~a", "must not start with '~'"),
         ("/v1/keys", "cursor=%C3%A9", "is none of this pipeline for a range"),
-        ("/v1/keys", "key=k", "known are since, until, prefix, cursor, limit"),
+        ("/v1/keys", "key=k", "known are since, until, prefix, limit, cursor"),
         ("/v1/total", "key=k", "known are since, until"),
         ("/v1/top", "n=1&n=1", "parameter 'n' comes twice"),
         ("/v1/counters", "key=a&since=1&since=1", "parameter 'since' comes twice"),
