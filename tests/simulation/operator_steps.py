@@ -58,7 +58,7 @@ class OperatorSteps(Steps):
         self._clock_ms = clock_ms
         self._retracted = RetractionTruth(system)
         self._pages: dict[str, list[Subject]] = {}
-        self._claiming: dict[tuple[Any, Any], list[Subject]] = {}
+        self._claiming: dict[tuple[str, Any, Any], list[Subject]] = {}
 
     def begin(self, use_case: Any) -> None:
         """Look at the pages of a redriver that has these ports."""
@@ -227,7 +227,8 @@ class OperatorSteps(Steps):
     def _put(self, identity: Any, wanted: Any) -> Judge:
         """The claim of the first key decides; those of the others must then be the same."""
         before = []
-        for subject in self._claiming[identity, wanted]:
+        asked_by = self._world.current.name.removesuffix("-late")
+        for subject in self._claiming[asked_by, identity, wanted]:
             self._pass_identity(subject)
             target = subject.number(wanted.target)
             at = [each for each in at_steps(subject, PUT) if each.target == target]
@@ -264,7 +265,7 @@ class OperatorSteps(Steps):
         """
         if verb in ("claim", "move"):
             first = [each for each in self._page() if args[0] == self._truth.claimed(each)[0]]
-            self._claiming[args[0], args[-1]] = first
+            self._claiming[self._world.current.name, args[0], args[-1]] = first
             for subject in first:
                 self._pass_identity(subject)
         for resend in args[0] if verb == "resend" else ():

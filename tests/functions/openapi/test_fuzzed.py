@@ -48,12 +48,14 @@ AIMED: Mapping[str, Json] = {
     "date": {"enum": ["2026-11-20"]},
     "since": {"enum": [hour(6), "2026-11-20T07:00Z"]},
     "until": {"enum": [hour(8), "2026-11-20T10:00+01:00"]},
+    "prefix": {"enum": ["", "video", "nobody"]},
     "tz": {"enum": ["UTC", "Europe/Berlin"]},
 }
 EXCLUDING = {
     "/v1/counters": ("windows",),
     "/v1/event": ("window", "ts", "since", "until"),
     "/v1/events": ("window", "cursor", "order"),
+    "/v1/keys": ("cursor",),
     "/v1/top": ("window",),
 }
 """Parameters that do not go with all others."""
