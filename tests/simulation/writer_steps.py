@@ -91,6 +91,7 @@ class WriterSteps(Steps):
             target = subject.number(sent.target) if sent.target else NOWHERE
             subject.at.append(delivered(ANY, target))
             subject.path.append(("deliver", OWN, target, ""))
+            self._leave_unread(subject)
             self._by_id.setdefault(sent.id, []).append(subject)
             self._hit("deliver")
         if message.id in self._remembered:
@@ -355,8 +356,13 @@ class WriterSteps(Steps):
             subject.at.append(began)
 
     def _decided_to_reject(self, subject: Subject, rejection: Any) -> None:
-        if rejection.reason not in REASONS:
-            return
+        if rejection.reason in REASONS:
+            self._leave_unread(subject)
+
+    def _leave_unread(self, subject: Subject) -> None:
+        """A message that its window does not take now has no identity that its writer could read,
+        if there is no rule.
+        """
         self._add_never_taken(subject)
         if at_steps(subject, IDENTITY) and not self._may_be_known(subject):
             self._silently(subject, self._truth.view(subject), ["read identity"])
