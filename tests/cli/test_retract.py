@@ -26,13 +26,18 @@ PACKET = {"v": 1, "id": "p", "key": "k", "t0": START, "events": [[0], [10, 4]]}
 ASK = ("retract", "k", "e1", "--window", WINDOW, "--by", "ann", "--why", "a test")
 
 
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def retracting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """A pipeline whose operators may retract, with an event and a packet in window 08."""
     line = CommandLine(opened(OPERATOR), monkeypatch, capsys)
     line.deployment.there = {"TALLYROLL_RETRACTION": "operator"}
     line.pipeline.write(EVENT, PACKET)
     return line
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """See `retracting`."""
+    return retracting(monkeypatch, capsys)
 
 
 def authorized(cli: CommandLine, *target: Any) -> Authorization:

@@ -13,7 +13,7 @@ from tallyroll.errors import Unknown
 from tallyroll.model.retractions import Retraction
 from tallyroll.model.windows import Grid
 from tests.cli.command_line import CommandLine
-from tests.cli.test_retract import ASK, EVENT, OPERATOR, PACKET
+from tests.cli.test_retract import ASK, EVENT, OPERATOR, PACKET, retracting
 from tests.cli.test_send_wait import work_while_asleep
 from tests.harness.pipeline import HOUR, MINUTE, NOW, SMALL, TIME_LEFT, WINDOW, hour, opened
 from tests.harness.retracting import retracted
@@ -21,11 +21,8 @@ from tests.harness.retracting import retracted
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """A pipeline whose operators may retract, with an event and a packet in window 08."""
-    line = CommandLine(opened(OPERATOR), monkeypatch, capsys)
-    line.deployment.there = {"TALLYROLL_RETRACTION": "operator"}
-    line.pipeline.write(EVENT, PACKET)
-    return line
+    """See `retracting`."""
+    return retracting(monkeypatch, capsys)
 
 
 def work(cli: CommandLine) -> None:
