@@ -15,6 +15,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
+from tallyroll.reads.counting.flights import KeptCounts
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.reader import PortReader
 
@@ -36,17 +37,12 @@ def unprocessed_stripes_dropped(patch: Patch) -> None:
 
 
 def cached_beyond_its_promise(patch: Patch) -> None:
-    count = PortReader.counts
+    keep = KeptCounts.__init__
 
-    def stale(self: Any, *asked: Any, **named: Any) -> Any:
-        settings = self._settings
-        self._settings = replace(settings, cache_live_ms=settings.cache_live_ms + BEYOND_MS)
-        try:
-            return count(self, *asked, **named)
-        finally:
-            self._settings = settings
+    def keep_long(self: Any, kept_ms: int, *rest: Any) -> None:
+        keep(self, kept_ms + BEYOND_MS, *rest)
 
-    patch.setattr(PortReader, "counts", stale)
+    patch.setattr(KeptCounts, "__init__", keep_long)
 
 
 def cached_though_consistent(patch: Patch) -> None:
