@@ -179,10 +179,9 @@ def test_of_a_window_that_never_was_it_is_rejected_in_the_end(pipeline: Pipeline
         assert again(pipeline, retraction(**place), 3).rejected == {Reason.NOTHING_TO_RETRACT: 1}
 
 
-def test_a_calendar_that_changes_after_its_window_was_chosen_is_followed(
-    pipeline: Pipeline,
-) -> None:
+def test_a_calendar_that_changes_after_its_window_was_chosen_is_followed() -> None:
     """By the old one it is in a window that never comes to be, and its event in a longer one."""
+    pipeline = opened(replace(QUEUE, cache_calendar_ms=1_000))
     claims, calendar = pipeline.catalog.claims, pipeline.catalog.calendar()
     assert calendar
     pipeline.effects.pass_by(21 * HOUR)
