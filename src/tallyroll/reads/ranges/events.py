@@ -37,7 +37,7 @@ from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dro
 
 LISTED_AT_ONCE = 48  # windows whose states are listed together
 WINDOWS_AT_ONCE = 4  # that are read side by side, each from up to 16 shards
-STREAMED_EVENTS, STREAMED_BYTES = 5_000, 8 * 1024 * 1024  # of a page that no answer has to hold
+STREAMED_EVENTS, STREAMED_BYTES = 10_000, 8 * 1024 * 1024  # of a page that no answer has to hold
 ORDERED_MAX = EVENTS_MAX
 
 
@@ -153,12 +153,17 @@ class RangeReads(Lookups):
             if self._effects.now() >= deadline:
                 return page(place if first == place.window else RangePlace(first), complete=False)
             asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
-            for window, part in self._parts_of(windows, asked, place):
+            parts = self._parts_of(windows, asked, place)
+            marks = [
+                partial(self._marked, query.key, window, (part.found, part.least_keys))
+                for window, part in parts
+            ]
+            marked = self._effects.together(marks, WINDOWS_AT_ONCE)
+            for (window, part), some in zip(parts, marked, strict=True):
                 taken = sum(map(event_bytes, part.found))
                 if found and taken > size + LAST_BYTES_MAX:
                     return page(RangePlace(window.start))
-                marked = self._marked(query.key, window, (part.found, part.least_keys))
-                found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
+                found += [FoundEvent(query.key, window.id, window.status, one) for one in some]
                 size -= taken
                 if part.then:
                     return page(RangePlace(window.start, part.then), complete=part.complete)
