@@ -46,7 +46,7 @@ from tallyroll.ports.store import Verdict
 from tallyroll.reads.parts import SHARDS_AT_ONCE
 from tallyroll.settings import Settings
 
-RECORDS, ROUNDS, WARM_UP = 24_000, 7, 1
+RECORDS, ROUNDS = 24_000, 7
 EVENT_ROUNDS = 60
 DAYS = 31  # of the series
 COMMIT = 90  # records in a transaction
@@ -236,19 +236,20 @@ class Times:
 
 
 def measured(ways: Mapping[str, Way], rounds: int) -> dict[str, Times]:
-    """What each way took, round by round. Raises RuntimeError if an answer is another one."""
+    """What each way took, round by round, after one that is not counted. Raises RuntimeError if an
+    answer is another one.
+    """
     took = {name: Times() for name in ways}
     first = {name: way() for name, way in ways.items()}
-    for number in range(WARM_UP + rounds):
+    for _ in range(rounds):
         for name, way in ways.items():
             began, cpu = time.perf_counter(), time.process_time()
             found = way()
             wall, used = time.perf_counter() - began, time.process_time() - cpu
             if found != first[name] or not found:
                 raise RuntimeError(f"{name}: found {found}, and {first[name]} before")
-            if number >= WARM_UP:
-                took[name].wall.append(wall * 1_000)
-                took[name].cpu.append(used * 1_000)
+            took[name].wall.append(wall * 1_000)
+            took[name].cpu.append(used * 1_000)
     return took
 
 
@@ -282,9 +283,9 @@ def _streamed(of: Filled, until: int) -> int:
 
 
 def peaks(of: Filled) -> dict[str, float]:
-    """The most memory (MiB) of Python's objects in streams of half the windows, and of all."""
+    """The most memory (MiB) of Python's objects in streams of a quarter of the day, and of all."""
     found = {}
-    for windows in (len(of.specs) // 2, len(of.specs)):
+    for windows in (len(of.specs) // 4, len(of.specs)):
         tracemalloc.start()
         _streamed(of, of.specs[windows - 1].end)
         found[f"{windows} windows"] = tracemalloc.get_traced_memory()[1] / MIB
