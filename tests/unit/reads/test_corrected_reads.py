@@ -224,7 +224,7 @@ def test_a_sealed_window_that_an_earlier_release_did_not_list_is_read_less_its_c
                 for each, of in zip(page, retracted, strict=True)
             ]
 
-    pipeline.store.stripes = with_retracted  # type: ignore[method-assign]
+    pipeline.store.stripes = with_retracted  # type: ignore[assignment, method-assign]
     pipeline.totals.correct([taken(window, f"a{n}", "a", 0) for n in range(4)])
     top = best(pipeline)
     assert [(key.key, key.n, key.retracted[0]) for key in top.largest] == [
