@@ -49,7 +49,7 @@ from tallyroll.settings import Settings
 RECORDS, ROUNDS = 24_000, 7
 EVENT_ROUNDS = 60
 DAYS = 31  # of the series
-COMMIT = 90  # records in a transaction
+COMMIT, FILLED_AT_ONCE = 90, 8  # records in a transaction, windows side by side
 KEY = "candidate-7"
 PAYLOAD = '{"from":"a benchmark","number":%d}'
 ZONE = ZoneInfo("Europe/Berlin")
@@ -81,10 +81,12 @@ class Filled:
         self.grid = Grid.of(self.settings.window_seconds)
         self.made.catalog.found(Calendar(self.grid, self.series().start))
         self._fill_days()
-        self.specs = [
-            self._filled(number, span)
-            for number, span in enumerate(self.grid.over(self.day.start, self.day.end))
-        ]
+        spans = list(self.grid.over(self.day.start, self.day.end))
+        share = self.records // len(spans)
+        self.records = share * len(spans)
+        windows, starts = [self._window(span) for span in spans], range(0, self.records, share)
+        with ThreadPoolExecutor(FILLED_AT_ONCE) as pool:
+            self.specs = list(pool.map(partial(self._filled, share), starts, windows))
         self._seal(self.specs[: len(self.specs) // 2])
 
     def pipeline(self, **changes: Any) -> Pipeline:
@@ -115,21 +117,20 @@ class Filled:
             self.made.catalog.advance(replace(self._window(span), status=Status.SEALED))
             self.made.totals.put([Total(KEY, span.id, 1, 0)])
 
-    def _filled(self, number: int, span: Span) -> Spec:
+    def _filled(self, share: int, first: int, window: Window) -> Spec:
         """A window with its share of the records, as writers commit them."""
-        window, store = self._window(span), self.made.store
+        store = self.made.store
         spec = self.made.catalog.put_spec(freeze(window, self.settings))
         store.make_table(window.table, {})
         store.open_gates(spec)
         self.made.catalog.advance(replace(window, status=Status.OPEN, shards=spec.shards))
-        share = self.records // ((self.day.end - self.day.start) // (span.end - span.start))
         records = (
             record_of(
-                Event(KEY, event_id(each), span.start, each, PAYLOAD % each),
-                Message(f"m-{each}", "", span.start, 1, "r"),
+                Event(KEY, event_id(each), spec.start, each, PAYLOAD % each),
+                Message(f"m-{each}", "", spec.start, 1, "r"),
                 spec,
             )
-            for each in range(number * share, (number + 1) * share)
+            for each in range(first, first + share)
         )
         while some := list(islice(records, COMMIT)):
             outcome = store.commit(spec, some, increments_of(some))

@@ -244,6 +244,8 @@ class DatedReads(Lookups):
         archives = dict(sorted(archives.items()))
         if matches:
             return EventMatches(tuple(matches), archives, tuple(sorted(search.others)))
+        if search.others:
+            raise Missing("a window was dropped just now: ask again", "Dropped")
         where = f"from {iso(span.start)} to {iso(min(span.end, TS_MS_MAX))}"
         absent = f"there is no event {search.event_id!r} of key {search.key!r} {where}"
         if archives:
@@ -262,16 +264,13 @@ def matches_json(matches: EventMatches, most: int | None = None) -> dict[str, An
     `archived` the dropped windows of the span, where others may be. Of what there is no room for,
     because all have over `most` bytes, `also` has the windows alone.
     """
-    shown = {each.window: found_json(each) for each in matches.found}
-    first, *later = sorted(
-        {*shown, *matches.others}, key=lambda window: (window not in shown, window)
-    )
-    also, taken = list[dict[str, Any]](), len(json.dumps(shown[first])) if most else 0
-    for window in sorted(later):
-        taken += len(json.dumps(shown[window])) if most and window in shown else 0
-        fits = window in shown and (most is None or taken <= most)
-        also.append(shown[window] if fits else {"window": window})
-    answer = dict(shown[first])
+    first, *later = map(found_json, matches.found)
+    answer, taken = dict(first), len(json.dumps(first)) if most else 0
+    also: list[dict[str, Any]] = [{"window": window} for window in matches.others]
+    for shown in later:
+        taken += len(json.dumps(shown)) if most else 0
+        also.append(shown if most is None or taken <= most else {"window": shown["window"]})
+    also.sort(key=lambda one: str(one["window"]))
     if also:
         answer["also"] = also
     if matches.archives:
