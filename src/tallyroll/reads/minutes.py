@@ -17,7 +17,7 @@ from typing import Any
 from tallyroll.errors import Absent, StoreError, UsageError
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Window
 from tallyroll.model.windows import Grid, WindowId, iso
 from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.lookups import Lookups, deadline_of
@@ -98,8 +98,7 @@ class MinuteReads(Lookups):
                     f"until {iso(until)}: windows before {iso(since)} are sealed, or not made"
                 )
             _check(since, until)
-        begun = [state for state in states if state.status is not Status.CREATING]
-        asked = [state for state in begun if state.end > since]
+        asked = [state for state in states if state.end > since]
         _check_windows(calendar.grid, asked, since, until)
         found, why = self._minutes_of(key, asked, deadline)
         points = _points(found, why, asked, since, until)
