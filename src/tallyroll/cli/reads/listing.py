@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.archive.runs import SortedRuns
+from tallyroll.cli.archive.ranges import WholeRange
 from tallyroll.cli.archive.sources import ArchiveAccess, ArchiveSource
 from tallyroll.cli.arguments import BUCKET, NUMBER, SINCE, UNTIL, WINDOW, Run
 from tallyroll.cli.screen import Cell, Screen, excerpt
@@ -21,7 +22,6 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, apart, event_line
 from tallyroll.model.windows import iso, window_start
-from tallyroll.operations.archived_events import WholeRange
 from tallyroll.reads.found import Events
 from tallyroll.reads.http import required_key
 from tallyroll.reads.jsonable import retracted_json
@@ -87,9 +87,9 @@ def events(
         raise UsageError("--follow: give it without --until, --order time, --limit and --cursor")
     if order == "time" and (limit or cursor):
         raise UsageError("--order time: give it without --limit and --cursor")
-    if archived and (follow or limit or cursor):
-        raise UsageError("--archived: give it without --follow, --limit and --cursor")
     if archived:
+        if follow or limit or cursor:
+            raise UsageError("--archived: give it without --follow, --limit and --cursor")
         stream = _with_archived(run, key, (window, since, until), bucket)
         return _show_range(key, stream, order, run.screen)
     made, screen = run.pipeline(), run.screen
@@ -100,16 +100,19 @@ def events(
         return _show_pages(key, of_window, window, screen)
     since, until = run.bounds(made, since, until)
     if follow:
-        for found in reader.follow(key, since):
-            for one in apart(found.what):
-                sys.stdout.write(f"{_line(key, one) if screen.json else _text(one)}\n")
-                sys.stdout.flush()
+        _follow(reader, key, since, screen)
     if limit or cursor:
-        bounds = (since, until)
-        pages = _of_range(reader, key, bounds, limit or sys.maxsize, cursor)
+        pages = _of_range(reader, key, (since, until), limit or sys.maxsize, cursor)
         return _show_pages(key, pages, "the range", screen)
     stream = (one for found in reader.events_within(key, since, until) for one in apart(found.what))
     return _show_range(key, stream, order, screen)
+
+
+def _follow(reader: PortReader, key: str, since: int | None, screen: Screen) -> None:
+    for found in reader.follow(key, since):
+        for one in apart(found.what):
+            sys.stdout.write(f"{_line(key, one) if screen.json else _text(one)}\n")
+            sys.stdout.flush()
 
 
 def _with_archived(
