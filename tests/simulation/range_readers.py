@@ -205,11 +205,11 @@ class RangeReader:
             window = self._system.oracle.spans.at(start)
             if window != (start, start + WINDOW_MS) or not point.get("complete", True):
                 continue
-            names = [*map(window_name, window)]
-            least, most = truth.within(key, *names, since - int(self._lag_ms), now)
+            name, after = map(window_name, window)
+            least, most = truth.within(key, name, after, since - int(self._lag_ms), now)
             if not least[0] - most[2] <= point["events"] <= most[0] - least[2]:
                 self._system.world.fail(
-                    f"read: the minute {names[0]} of {key} is said to have {point['events']}"
+                    f"read: the minute {name} of {key} is said to have {point['events']}"
                     f" events, it had from {least} to {most}"
                 )
 
