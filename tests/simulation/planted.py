@@ -112,7 +112,7 @@ PLANTED = (
     Planted(planted_ends.made_by_an_old_calendar, 12, SLOW_ROLLERS),
     Planted(planted_ends.length_where_the_new_windows_begin, 37),
     Planted(planted_ends.dropped_without_proof, 1),
-    Planted(planted_ends.dropped_by_the_state_alone, 2006),
+    Planted(planted_ends.dropped_by_the_state_alone, 2053),
     Planted(planted_ends.proven_by_the_exports_status, 6, SPOILED),
     Planted(planted_ends.proven_by_checksums, 19, SPOILED),
     Planted(planted_ends.payloads_not_exported, 1),
