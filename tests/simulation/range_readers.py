@@ -29,7 +29,7 @@ from tallyroll.reads.http import (
     answer_total,
 )
 from tallyroll.reads.lookups import TOP_MAX
-from tests.simulation.plans import WINDOW_MS, shown_in_part_ms
+from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS, shown_in_part_ms
 from tests.simulation.producers import KEYS
 from tests.simulation.readers import some_range
 from tests.simulation.sandboxes import Context
@@ -82,14 +82,16 @@ class RangeReader:
         }
 
     def live(self) -> None:
-        """Read as long as producers send."""
-        world, routes = self._system.world, list(self._routes.values())
-        while self._system.producing:
+        """Read as long as producers send, or somebody takes events back."""
+        world, system = self._system.world, self._system
+        routes = [self._counters, self._counters, *self._routes.values()]
+        while system.producing or system.is_asking:
             world.pause(self._chance() * EVERY_MS_MAX)
-            since, until = some_range(self._system, self._chance)
+            since, until = some_range(system, self._chance)
             if since is None or until is None:
-                span = self._system.oracle.spans.at(world.now)
-                since, until = (since or span[0] - 4 * WINDOW_MS, until or span[1])
+                first = system.oracle.spans.at(world.start - PAST_WINDOWS * WINDOW_MS)
+                last = system.oracle.spans.at(world.now)
+                since, until = since or first[0], until or last[1]
             if since < until:
                 self._any(routes)(Asked(since, until, world.now))
 
