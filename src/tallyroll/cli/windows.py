@@ -119,7 +119,7 @@ def list_windows(
         WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
         for one in shown
     ]
-    screen.show(_WIDE if wide else _LISTED, listed, _listed_json, _in_words)
+    screen.show(_WIDE if wide else _LISTED, listed, listed_json, _in_words)
     if not shown:
         screen.tell("no windows" if every else "no windows that are not dropped")
     _tell_late(listed, screen)
@@ -188,7 +188,7 @@ def open_windows(
     return int(bool(shut or (wait and late)))
 
 
-def _listed_json(listed: WindowRow) -> dict[str, Any]:
+def listed_json(listed: WindowRow) -> dict[str, Any]:
     """A window as JSON: `since` is when its state began, `late` what it is late with, if it is."""
     window, card = listed.window, listed.table
     return _window_json(window) | known(

@@ -1,0 +1,208 @@
+"""What the page asks for: JSON, by GET.
+
+Each answer is 200 with an object, or a problem (RFC 9457: `title`, `status`, `detail`): 400 wrong
+use, 401 no token, 403 another site asks, 404 absent, 410 archived (with `archive`), 421 another
+host, 500, 503 the store does not answer. Times are in ms; where the JSON is a command's, ISO 8601.
+
+/api/tonight?since=&until=&n=20&by=events|sum&key=...
+    The `n` largest keys (30 at most) of the windows that start in [since, until), and up to 70 keys
+    that are followed. Bounds are ms, ISO 8601 or window ids, taken at the start of the window that
+    holds them; without `since` from the first window on, without `until` open. since=window: the
+    current window.
+    {pipeline, now, window: {id, start, end, state | null}, since, until, as_of, complete,
+     missing: {window: why}, counts: [{key, events, sum, as_of, complete, largest, followed,
+     retracted?: {events, sum}, parts?: [[start, events], ...]}], unranked: why,
+     ranking: {keys, events, sum, retracted?, as_of, every_ms, complete, missing: [name]} | null,
+     read_units_a_minute}
+    Followed keys, or else the three largest, are counted, by one `Reader.counts`; `parts` are their
+    windows, rolled-up days and months, ascending. The other largest have the numbers of `ranking`,
+    one `Reader.top_within`, which is read again after `every_ms`; null: `unranked` says why.
+/api/find?key=K
+    {count: as `tallyroll count --json` gives it,
+     places: [{window, state, table | null, shards, archive | null}]}, of its newest 50 windows.
+/api/find?key=K&id=E&(date=2026-11-20|ts=|window=)
+    {matches: [as `tallyroll event --json` gives it, and its place, record, shard | null],
+     archives: [window]}
+/api/keys?prefix=&since=&until=&limit=&cursor=        as GET /v1/keys of the HTTP API.
+/api/letters?reason=&text=
+    {seen, expected, groups: [as `tallyroll dlq list --json`], letters: [as `tallyroll dlq save`]}
+/api/windows
+    {now, older, missing: [window], windows: [as `tallyroll windows list --hot --json`, and `remedy`
+     beside `late`]}
+/api/health
+    {now, status: as `tallyroll status --json`, alarms: [{name, state, says}], unknown: [why],
+     gauges: {name: [[start, value], ...]}, shape: {shards, stripes, buckets, gates, hot} | null}
+/api/doctor                                           {now, checks: [as `tallyroll doctor --json`]}
+
+The last four are kept for 15 seconds, gauges and the doctor's checks for 60.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from tallyroll.cli.arguments import Run
+from tallyroll.cli.doctor import check_json
+from tallyroll.cli.status import status_json
+from tallyroll.cli.windows import WindowRow, listed_json
+from tallyroll.errors import StoreError, UsageError
+from tallyroll.lifecycle.overdue import late, next_missing
+from tallyroll.model.states import Window
+from tallyroll.model.windows import parse_instant
+from tallyroll.operations.doctor.checkup import Checkup
+from tallyroll.operations.doctor.examine import examine
+from tallyroll.operations.doctor.window_checks import remedy_of
+from tallyroll.operations.overview.board import TIME_LEFT_MS, Board, BoardOf
+from tallyroll.operations.overview.kept import KeptAnswers
+from tallyroll.operations.overview.letter_search import search_letters
+from tallyroll.operations.overview.recent import SHOWN_MAX, gauges_json, recent_windows, shape_json
+from tallyroll.operations.overview.status import status_of
+from tallyroll.operations.overview.whereabouts import event_json, places_json
+from tallyroll.pipeline import inspection
+from tallyroll.reads.counts import counter_json
+from tallyroll.reads.http import (
+    answer_keys,
+    parse_keys,
+    parse_parameters,
+    required_id,
+    required_key,
+)
+from tallyroll.reads.ranges.dated import EventMatches
+from tallyroll.reads.ranges.spans import calendar_of, date_ms
+
+if TYPE_CHECKING:
+    from tallyroll.pipeline import Pipeline
+
+KEPT_MS, KEPT_LONG_MS = 15_000, 60_000
+LARGEST = "20"
+CURRENT = "window"
+PLACES_MAX = 50
+
+Answer = Callable[[str], Mapping[str, Any]]
+
+
+class Answers:
+    """Answers from a pipeline; `checkup` gives it as `status` and `doctor` see it, and `units` what
+    its reads took in the last minute.
+    """
+
+    def __init__(
+        self, made: Pipeline, checkup: Callable[[], Checkup], units: Callable[[], float]
+    ) -> None:
+        self._made, self._checkup, self._units = made, checkup, units
+        self._reader, self._catalog, self._now = made.reader, made.catalog, made.effects.now
+        self._kept = KeptAnswers(self._now)
+        self._board = Board(made.reader, made.catalog, self._kept)
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """The answers of a run's pipeline, whose reads are metered. Raises StoreError."""
+        ports, units = inspection.metered()
+        checkup = partial(
+            inspection.checkup, run.settings, bucket=None, named=run.named, deep=False, ports=ports
+        )
+        made = run.pipeline(checkup(run.screen.tell).settings, ports)
+        return cls(made, lambda: checkup(lambda _: None), units)
+
+    @property
+    def routes(self) -> Mapping[str, Answer]:
+        """The answers by path."""
+        kept: dict[str, tuple[Answer, int]] = {
+            "letters": (self._letters, KEPT_MS),
+            "windows": (self._windows, KEPT_MS),
+            "health": (self._health, KEPT_MS),
+            "doctor": (self._doctor, KEPT_LONG_MS),
+        }
+        named = {"tonight": self._tonight, "find": self._find, "keys": self._keys}
+        for name, (answer, ms) in kept.items():
+            named[name] = partial(self._kept_answer, name, answer, ms)
+        return {f"/api/{name}": answer for name, answer in named.items()}
+
+    def _kept_answer(self, name: str, answer: Answer, ms: int, query: str) -> Mapping[str, Any]:
+        return self._kept.get((name, query), lambda: answer(query), lambda _: ms)
+
+    def _tonight(self, query: str) -> Mapping[str, Any]:
+        keys, asked = parse_keys(query)
+        now, n = self._now(), asked.get("n", LARGEST)
+
+        def bound(name: str) -> int | None:
+            text = asked.get(name)
+            return now if text == CURRENT else parse_instant(text) if text else None
+
+        if not n.isdecimal() or len(n) > len("999"):
+            raise UsageError(f"n {n!r}: give a number")
+        followed, by_sum = [*map(required_key, keys)], asked.get("by") == "sum"
+        of = BoardOf(bound("since"), bound("until"), int(n), by_sum, followed)
+        return self._board.read(of, now) | {
+            "pipeline": self._made.settings.name,
+            "read_units_a_minute": round(self._units(), 1),
+        }
+
+    def _find(self, query: str) -> Mapping[str, Any]:
+        asked = parse_parameters(query)
+        key, reader = required_key(asked.get("key")), self._reader
+        if not asked.get("id"):
+            count = reader.count(key, time_left_ms=TIME_LEFT_MS)
+            ids = [one.window for one in count.windows if one.events][-PLACES_MAX:]
+            return {"count": counter_json(count), "places": places_json(self._catalog, key, ids)}
+        id_, ts = required_id(asked["id"]), asked.get("ts")
+        if date := asked.get("date"):
+            found = reader.event_on(key, id_, date_ms(date))
+        else:
+            at = parse_instant(ts) if ts else None
+            found = EventMatches((reader.event(key, id_, asked.get("window") or None, at),))
+        matches = [event_json(self._catalog, one) for one in found.found]
+        return {"matches": matches, "archives": [*found.archives]}
+
+    def _keys(self, query: str) -> Mapping[str, Any]:
+        return answer_keys(self._reader, parse_parameters(query), TIME_LEFT_MS).body
+
+    def _letters(self, query: str) -> Mapping[str, Any]:
+        asked, made = parse_parameters(query), self._made
+        reason, text = asked.get("reason", ""), asked.get("text", "")
+        return search_letters(made.dead_letters, made.effects, reason=reason, text=text)
+
+    def _windows(self, _: str) -> Mapping[str, Any]:
+        catalog, now, settings = self._catalog, self._now(), self._made.settings
+        calendar = calendar_of(catalog)
+        found = recent_windows(catalog, calendar, now)
+        shown = found[-SHOWN_MAX:]
+        specs = catalog.specs([window.id for window in shown])
+
+        def row(one: Window) -> Mapping[str, Any]:
+            row = WindowRow(one, late(one, now, settings), specs.get(one.id))
+            return listed_json(row) | ({"remedy": remedy_of(one)} if row.late else {})
+
+        missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
+        return {
+            "now": now,
+            "older": len(found) - len(shown),
+            "missing": [span.id for span in missing],
+            "windows": [*map(row, shown)],
+        }
+
+    def _health(self, _: str) -> Mapping[str, Any]:
+        case, made, now = self._checkup(), self._made, self._now()
+        found, unknown = status_of(case), list[str]()
+        specs = self._catalog.specs([found.span.id] if found.span else [])
+        try:
+            alarms = case.stack.all_alarms() if case.stack else ()
+        except StoreError as error:
+            alarms, unknown = (), [f"alarms: {error}"]
+        gauges, unread = self._kept.get(
+            "gauges", lambda: gauges_json(made.gauges, made.effects), lambda _: KEPT_LONG_MS
+        )
+        return {
+            "now": now,
+            "status": {"pipeline": made.settings.name} | status_json(found),
+            "alarms": [{"name": a.name, "state": a.state, "says": a.says} for a in alarms],
+            "gauges": gauges,
+            "unknown": [*found.unknown, *unknown, *unread],
+            "shape": shape_json(next(iter(specs.values()), None)),
+        }
+
+    def _doctor(self, _: str) -> Mapping[str, Any]:
+        now = self._now()
+        return {"now": now, "checks": [check_json(check) for check in examine(self._checkup())]}
