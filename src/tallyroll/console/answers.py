@@ -9,11 +9,10 @@ host, 500, 503 the store does not answer. Times are in ms; where the JSON is a c
     that are followed. Bounds are ms, ISO 8601 or window ids, taken at the start of the window that
     holds them; without `since` from the first window on, without `until` open. since=window: the
     current window.
-    {pipeline, now, window: {id, start, end, state | null}, since, until, as_of, complete,
+    {now, window: {id, start, end, state | null}, since, until, as_of, complete,
      missing: {window: why}, counts: [{key, events, sum, as_of, complete, largest, followed,
      retracted?: {events, sum}, parts?: [[start, events], ...]}], unranked: why,
-     ranking: {keys, events, sum, retracted?, as_of, every_ms, complete, missing: [name]} | null,
-     read_units_a_minute}
+     ranking: {keys, events, sum, retracted?, as_of, every_ms, complete, missing: [name]} | null}
     Followed keys, or else the three largest, are counted, by one `Reader.counts`; `parts` are their
     windows, rolled-up days and months, ascending. The other largest have the numbers of `ranking`,
     one `Reader.top_within`, which is read again after `every_ms`; null: `unranked` says why.
@@ -34,11 +33,13 @@ host, 500, 503 the store does not answer. Times are in ms; where the JSON is a c
      gauges: {name: [[start, value], ...]}, shape: {shards, stripes, buckets, gates, hot} | null}
 /api/doctor                                           {now, checks: [as `tallyroll doctor --json`]}
 
-The last four are kept for 15 seconds, gauges and the doctor's checks for 60.
+Each has `pipeline` and `read_units_a_minute`, too. The last four are kept for 15 seconds, gauges
+and the doctor's checks for 60.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -57,6 +58,7 @@ from tallyroll.operations.doctor.window_checks import remedy_of
 from tallyroll.operations.overview.board import TIME_LEFT_MS, Board, BoardOf
 from tallyroll.operations.overview.kept import KeptAnswers
 from tallyroll.operations.overview.letter_search import search_letters
+from tallyroll.operations.overview.ranking import Ranking
 from tallyroll.operations.overview.recent import SHOWN_MAX, gauges_json, recent_windows, shape_json
 from tallyroll.operations.overview.status import status_of
 from tallyroll.operations.overview.whereabouts import event_json, places_json
@@ -83,18 +85,28 @@ PLACES_MAX = 50
 Answer = Callable[[str], Mapping[str, Any]]
 
 
+def _clock() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class Answers:
     """Answers from a pipeline; `checkup` gives it as `status` and `doctor` see it, and `units` what
-    its reads took in the last minute.
+    its reads took in the last minute; `clock` (ms) says how old what is kept is.
     """
 
     def __init__(
-        self, made: Pipeline, checkup: Callable[[], Checkup], units: Callable[[], float]
+        self,
+        made: Pipeline,
+        checkup: Callable[[], Checkup],
+        units: Callable[[], float],
+        clock: Callable[[], int] = _clock,
     ) -> None:
         self._made, self._checkup, self._units = made, checkup, units
         self._reader, self._catalog, self._now = made.reader, made.catalog, made.effects.now
-        self._kept = KeptAnswers(self._now)
-        self._board = Board(made.reader, made.catalog, self._kept)
+        self._kept = KeptAnswers(clock)
+        ports = (made.store, made.catalog, made.totals, made.effects)
+        ranking = Ranking(made.settings, *ports)
+        self._board = Board(made.reader, made.catalog, ranking, self._kept)
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -118,7 +130,14 @@ class Answers:
         named = {"tonight": self._tonight, "find": self._find, "keys": self._keys}
         for name, (answer, ms) in kept.items():
             named[name] = partial(self._kept_answer, name, answer, ms)
-        return {f"/api/{name}": answer for name, answer in named.items()}
+        return {f"/api/{name}": partial(self._told, answer) for name, answer in named.items()}
+
+    def _told(self, answer: Answer, query: str) -> Mapping[str, Any]:
+        return {
+            **answer(query),
+            "pipeline": self._made.settings.name,
+            "read_units_a_minute": round(self._units(), 1),
+        }
 
     def _kept_answer(self, name: str, answer: Answer, ms: int, query: str) -> Mapping[str, Any]:
         return self._kept.get((name, query), lambda: answer(query), lambda _: ms)
@@ -135,10 +154,7 @@ class Answers:
             raise UsageError(f"n {n!r}: give a number")
         followed, by_sum = [*map(required_key, keys)], asked.get("by") == "sum"
         of = BoardOf(bound("since"), bound("until"), int(n), by_sum, followed)
-        return self._board.read(of, now) | {
-            "pipeline": self._made.settings.name,
-            "read_units_a_minute": round(self._units(), 1),
-        }
+        return self._board.read(of, now)
 
     def _find(self, query: str) -> Mapping[str, Any]:
         asked = parse_parameters(query)

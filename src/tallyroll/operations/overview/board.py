@@ -16,6 +16,7 @@ from tallyroll.errors import UsageError
 from tallyroll.model.periods import period_of
 from tallyroll.model.windows import window_start
 from tallyroll.operations.overview.kept import KeptAnswers
+from tallyroll.operations.overview.ranking import Ranking
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counts import Count, sums_json
 from tallyroll.reads.ranges.largest import TopOfRange, total_json
@@ -27,8 +28,9 @@ APART_MAX = 200  # windows of a range that are counted one by one
 RANKED_MS, RANKED_KEY_MS, UNRANKED_MS = 1_000, 1, 15_000
 STATE_MS = 2_000
 TIME_LEFT_MS = 10_000
+RANK_MS = 3_000  # what cannot be read by then is named, and read the next time
 
-Ranking = tuple[TopOfRange | None, str]
+Ranked = tuple[TopOfRange | None, str]
 """The largest keys, or why they cannot be read."""
 
 
@@ -48,8 +50,11 @@ class BoardOf:
 class Board:
     """Reads boards of a pipeline."""
 
-    def __init__(self, reader: PortReader, catalog: Catalog, kept: KeptAnswers) -> None:
-        self._reader, self._catalog, self._kept = reader, catalog, kept
+    def __init__(
+        self, reader: PortReader, catalog: Catalog, ranking: Ranking, kept: KeptAnswers
+    ) -> None:
+        self._reader, self._catalog = reader, catalog
+        self._ranking, self._kept = ranking, kept
 
     def read(self, of: BoardOf, now: int) -> dict[str, Any]:
         """A board at `now` (ms) as JSON. Raises UsageError, Absent and StoreError."""
@@ -92,15 +97,15 @@ class Board:
             "unranked": why,
         }
 
-    def _rank(self, since: int | None, until: int | None, of: BoardOf) -> Ranking:
+    def _rank(self, since: int | None, until: int | None, of: BoardOf) -> Ranked:
         try:
-            top = self._reader.top_within(since, until, of.n, TIME_LEFT_MS, by_amount=of.by_sum)
+            top = self._ranking.top(since, until, of.n, RANK_MS, by_amount=of.by_sum)
         except UsageError as error:  # a range too long, or a store without tallies
             return None, str(error)
         return top, ""
 
 
-def _every_ms(ranked: Ranking) -> int:
+def _every_ms(ranked: Ranked) -> int:
     return max(RANKED_MS, RANKED_KEY_MS * ranked[0].keys) if ranked[0] else UNRANKED_MS
 
 

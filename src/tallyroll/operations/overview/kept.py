@@ -28,14 +28,17 @@ class KeptAnswers:
         self._entries: dict[Hashable, _Entry] = {}
 
     def get(self, name: Hashable, ask: Callable[[], T], ms: Callable[[T], int]) -> T:
-        """The value of `name`: what `ask` gave at most `ms` of it ago. Raises what `ask` raises."""
+        """The value of `name`: what `ask` gave at most `ms` of it ago, or as long as that took.
+        Raises what `ask` raises.
+        """
         with self._lock:
             entry = self._entries.pop(name, None) or _Entry()
             self._entries[name] = entry  # the one that was asked for last is the last
             while len(self._entries) > ENTRIES_MAX:
                 del self._entries[next(iter(self._entries))]
         with entry.lock:
-            if self._now() >= entry.until:
+            if (began := self._now()) >= entry.until:
                 value = ask()
-                entry.value, entry.until = value, self._now() + ms(value)
+                ended = self._now()
+                entry.value, entry.until = value, ended + max(ms(value), ended - began)
             return cast("T", entry.value)
