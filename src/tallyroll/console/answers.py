@@ -4,11 +4,11 @@ Each answer is 200 with an object, or a problem (RFC 9457: `title`, `status`, `d
 use, 401 no token, 403 another site asks, 404 absent, 410 archived (with `archive`), 421 another
 host, 500, 503 the store does not answer. Times are in ms; where the JSON is a command's, ISO 8601.
 
-/api/tonight?since=&until=&n=20&by=events|sum&key=...
-    The `n` largest keys (30 at most) of the windows that start in [since, until), and up to 70 keys
+/api/tonight?since=&until=&by=events|sum&key=...
+    The 20 largest keys of the windows that start in [since, until), and up to 70 keys
     that are followed. Bounds are ms, ISO 8601 or window ids, taken at the start of the window that
-    holds them; without `since` from the first window on, without `until` open. since=window: the
-    current window.
+    holds them; without `since` from the first window on, without `until` open. since=-24h is so
+    long ago, since=window the current window.
     {now, window: {id, start, end, state | null}, since, until, as_of, complete,
      missing: {window: why}, counts: [{key, events, sum, as_of, complete, largest, followed,
      retracted?: {events, sum}, parts?: [[start, events], ...]}], unranked: why,
@@ -39,31 +39,25 @@ and the doctor's checks for 60.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from tallyroll.cli.arguments import Run
+from tallyroll.cli.arguments import Run, duration
 from tallyroll.cli.doctor import check_json
 from tallyroll.cli.status import status_json
-from tallyroll.cli.windows import WindowRow, listed_json
-from tallyroll.errors import StoreError, UsageError
-from tallyroll.lifecycle.overdue import late, next_missing
-from tallyroll.model.states import Window
+from tallyroll.cli.windows import overview_json
 from tallyroll.model.windows import parse_instant
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.examine import examine
-from tallyroll.operations.doctor.window_checks import remedy_of
 from tallyroll.operations.overview.board import TIME_LEFT_MS, Board, BoardOf
-from tallyroll.operations.overview.kept import KeptAnswers
+from tallyroll.operations.overview.kept import KeptAnswers, monotonic_ms
 from tallyroll.operations.overview.letter_search import search_letters
 from tallyroll.operations.overview.ranking import Ranking
-from tallyroll.operations.overview.recent import SHOWN_MAX, gauges_json, recent_windows, shape_json
+from tallyroll.operations.overview.recent import alarms_json, gauges_json, shape_json
 from tallyroll.operations.overview.status import status_of
-from tallyroll.operations.overview.whereabouts import event_json, places_json
+from tallyroll.operations.overview.whereabouts import found_event, found_key
 from tallyroll.pipeline import inspection
-from tallyroll.reads.counts import counter_json
 from tallyroll.reads.http import (
     answer_keys,
     parse_keys,
@@ -71,22 +65,14 @@ from tallyroll.reads.http import (
     required_id,
     required_key,
 )
-from tallyroll.reads.ranges.dated import EventMatches
-from tallyroll.reads.ranges.spans import calendar_of, date_ms
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
 KEPT_MS, KEPT_LONG_MS = 15_000, 60_000
-LARGEST = "20"
 CURRENT = "window"
-PLACES_MAX = 50
 
 Answer = Callable[[str], Mapping[str, Any]]
-
-
-def _clock() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class Answers:
@@ -99,13 +85,12 @@ class Answers:
         made: Pipeline,
         checkup: Callable[[], Checkup],
         units: Callable[[], float],
-        clock: Callable[[], int] = _clock,
+        clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._made, self._checkup, self._units = made, checkup, units
-        self._reader, self._catalog, self._now = made.reader, made.catalog, made.effects.now
+        self._catalog, self._now = made.catalog, made.effects.now
         self._kept = KeptAnswers(clock)
-        ports = (made.store, made.catalog, made.totals, made.effects)
-        ranking = Ranking(made.settings, *ports)
+        ranking = Ranking(made.settings, made.store, made.catalog, made.totals, made.effects)
         self._board = Board(made.reader, made.catalog, ranking, self._kept)
 
     @classmethod
@@ -122,98 +107,67 @@ class Answers:
     def routes(self) -> Mapping[str, Answer]:
         """The answers by path."""
         kept: dict[str, tuple[Answer, int]] = {
+            "tonight": (self._tonight, 0),
+            "find": (self._find, 0),
+            "keys": (self._keys, 0),
             "letters": (self._letters, KEPT_MS),
             "windows": (self._windows, KEPT_MS),
             "health": (self._health, KEPT_MS),
             "doctor": (self._doctor, KEPT_LONG_MS),
         }
-        named = {"tonight": self._tonight, "find": self._find, "keys": self._keys}
-        for name, (answer, ms) in kept.items():
-            named[name] = partial(self._kept_answer, name, answer, ms)
-        return {f"/api/{name}": partial(self._told, answer) for name, answer in named.items()}
+        return {f"/api/{name}": partial(self._answer, name, *how) for name, how in kept.items()}
 
-    def _told(self, answer: Answer, query: str) -> Mapping[str, Any]:
-        return {
-            **answer(query),
-            "pipeline": self._made.settings.name,
-            "read_units_a_minute": round(self._units(), 1),
-        }
-
-    def _kept_answer(self, name: str, answer: Answer, ms: int, query: str) -> Mapping[str, Any]:
-        return self._kept.get((name, query), lambda: answer(query), lambda _: ms)
+    def _answer(self, name: str, answer: Answer, ms: int, query: str) -> Mapping[str, Any]:
+        ask = partial(answer, query)
+        said = self._kept.get((name, query), ask, lambda _: ms) if ms else ask()
+        units = round(self._units(), 1)
+        return {**said, "pipeline": self._made.settings.name, "read_units_a_minute": units}
 
     def _tonight(self, query: str) -> Mapping[str, Any]:
         keys, asked = parse_keys(query)
-        now, n = self._now(), asked.get("n", LARGEST)
+        now = self._now()
 
         def bound(name: str) -> int | None:
-            text = asked.get(name)
+            text = asked.get(name, "")
+            if text.startswith("-"):
+                return max(0, now - duration(text[1:]))
             return now if text == CURRENT else parse_instant(text) if text else None
 
-        if not n.isdecimal() or len(n) > len("999"):
-            raise UsageError(f"n {n!r}: give a number")
         followed, by_sum = [*map(required_key, keys)], asked.get("by") == "sum"
-        of = BoardOf(bound("since"), bound("until"), int(n), by_sum, followed)
+        of = BoardOf(bound("since"), bound("until"), by_sum, followed)
         return self._board.read(of, now)
 
     def _find(self, query: str) -> Mapping[str, Any]:
         asked = parse_parameters(query)
-        key, reader = required_key(asked.get("key")), self._reader
-        if not asked.get("id"):
-            count = reader.count(key, time_left_ms=TIME_LEFT_MS)
-            ids = [one.window for one in count.windows if one.events][-PLACES_MAX:]
-            return {"count": counter_json(count), "places": places_json(self._catalog, key, ids)}
-        id_, ts = required_id(asked["id"]), asked.get("ts")
-        if date := asked.get("date"):
-            found = reader.event_on(key, id_, date_ms(date))
-        else:
-            at = parse_instant(ts) if ts else None
-            found = EventMatches((reader.event(key, id_, asked.get("window") or None, at),))
-        matches = [event_json(self._catalog, one) for one in found.found]
-        return {"matches": matches, "archives": [*found.archives]}
+        key, ports = required_key(asked.get("key")), (self._made.reader, self._catalog)
+        if id_ := asked.get("id"):
+            of = [asked.get(name, "") for name in ("date", "ts", "window")]
+            return found_event(*ports, key, required_id(id_), *of)
+        return found_key(*ports, key)
 
     def _keys(self, query: str) -> Mapping[str, Any]:
-        return answer_keys(self._reader, parse_parameters(query), TIME_LEFT_MS).body
+        return answer_keys(self._made.reader, parse_parameters(query), TIME_LEFT_MS).body
 
     def _letters(self, query: str) -> Mapping[str, Any]:
         asked, made = parse_parameters(query), self._made
-        reason, text = asked.get("reason", ""), asked.get("text", "")
-        return search_letters(made.dead_letters, made.effects, reason=reason, text=text)
+        of = {name: asked.get(name, "") for name in ("reason", "text")}
+        return search_letters(made.dead_letters, made.effects, **of)
 
     def _windows(self, _: str) -> Mapping[str, Any]:
-        catalog, now, settings = self._catalog, self._now(), self._made.settings
-        calendar = calendar_of(catalog)
-        found = recent_windows(catalog, calendar, now)
-        shown = found[-SHOWN_MAX:]
-        specs = catalog.specs([window.id for window in shown])
-
-        def row(one: Window) -> Mapping[str, Any]:
-            row = WindowRow(one, late(one, now, settings), specs.get(one.id))
-            return listed_json(row) | ({"remedy": remedy_of(one)} if row.late else {})
-
-        missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
-        return {
-            "now": now,
-            "older": len(found) - len(shown),
-            "missing": [span.id for span in missing],
-            "windows": [*map(row, shown)],
-        }
+        return overview_json(self._catalog, self._made.settings, self._now())
 
     def _health(self, _: str) -> Mapping[str, Any]:
         case, made, now = self._checkup(), self._made, self._now()
-        found, unknown = status_of(case), list[str]()
+        found = status_of(case)
         specs = self._catalog.specs([found.span.id] if found.span else [])
-        try:
-            alarms = case.stack.all_alarms() if case.stack else ()
-        except StoreError as error:
-            alarms, unknown = (), [f"alarms: {error}"]
+        alarms, unknown = alarms_json(case.stack)
         gauges, unread = self._kept.get(
             "gauges", lambda: gauges_json(made.gauges, made.effects), lambda _: KEPT_LONG_MS
         )
         return {
             "now": now,
             "status": {"pipeline": made.settings.name} | status_json(found),
-            "alarms": [{"name": a.name, "state": a.state, "says": a.says} for a in alarms],
+            "alarms": alarms,
             "gauges": gauges,
             "unknown": [*found.unknown, *unknown, *unread],
             "shape": shape_json(next(iter(specs.values()), None)),

@@ -15,50 +15,44 @@ from tallyroll.console.server import ConsoleServer
 from tallyroll.errors import UsageError
 
 PORT = 8790
-LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 24
 
 
 def console(
     *,
     port: Annotated[int | None, up_to(65_535)] = None,
-    address: Annotated[str, Parameter(metavar="IP")] = LOOPBACK,
+    address: Annotated[str, Parameter(metavar="IP")] = "127.0.0.1",
     run: Run,
 ) -> int:
     """Show a pipeline live, in a browser.
 
-    Serves one page until Ctrl-C, and prints its address: the largest keys, events a
-    second, any key, event or dead letter, the life of each window, and the health of
-    the pipeline. It only reads; the page tells what that costs.
+    Serves one page until Ctrl-C, and prints its address. The page shows the largest
+    keys and their rates, finds keys, events and dead letters, shows each window's
+    life, and what the doctor finds. It only reads, and tells what that takes.
 
-    On another address than this machine's own, the printed address has a token: who
-    has it, reads all counts and events. Nothing is encrypted; an SSH tunnel to a
-    console on this machine's own address is safer.
+    On another address than this machine's own, the page's address has a token: who
+    has it, reads everything. Nothing is encrypted: prefer an SSH tunnel.
 
     For example:
       tallyroll --name votes console
 
-    :param port: listen on this port; 8790 if left out, or any free one if it is taken
+    :param port: listen on this port; 8790 if left out, or a free one if it is taken
     :param address: listen on this IP address (127.0.0.1)
     """
     try:
-        loopback = ip_address(address).is_loopback
+        token = "" if ip_address(address).is_loopback else secrets.token_urlsafe(TOKEN_BYTES)
     except ValueError:
         raise UsageError(f"--address {address!r}: give an IP address, such as 0.0.0.0") from None
-    answers = Answers.of(run)
-    token = "" if loopback else secrets.token_urlsafe(TOKEN_BYTES)
-    with _listening(address, port, answers, token) as server:
+    routes, made = Answers.of(run).routes, None
+    for number in (PORT, 0) if port is None else (port,):
+        try:
+            made = made or ConsoleServer(address, number, routes, token)
+        except OSError as error:
+            if port is not None or error.errno != EADDRINUSE:
+                raise UsageError(f"{address}, port {number}: {error.strerror}") from None
+    assert made
+    with made as server:
         run.screen.line({"url": server.url}, f"console of {run.settings.name}: {server.url}")
         run.screen.flush()
         server.serve_forever()
     return 0
-
-
-def _listening(address: str, port: int | None, answers: Answers, token: str) -> ConsoleServer:
-    for number in (PORT, 0) if port is None else (port,):
-        try:
-            return ConsoleServer(address, number, answers.routes, token)
-        except OSError as error:
-            if port is not None or error.errno != EADDRINUSE:
-                raise UsageError(f"{address} port {number}: {error.strerror}") from None
-    raise AssertionError

@@ -62,6 +62,7 @@ async function look() {
     if (!document.hidden && !again && Date.now() - (answered.get(need) ?? 0) >= need.every - 50)
       if (!(await answer(need))) break;
   asking = false;
+  if (!needs.length) tell("ready");
   if (again) void look();
   else timer = setTimeout(look, failures ? wait() : next(needs));
 }
@@ -120,7 +121,7 @@ function draw(need, answer) {
 /** @param {string} text */
 function tell(text) {
   say(by("status"), text);
-  by("status").className = /^(exact|up to date|asking)/.test(text) ? "good" : "poor";
+  by("status").className = /^(exact|up|ask|ready)/.test(text) ? "good" : "poor";
 }
 
 document.addEventListener("visibilitychange", () => (document.hidden ? look() : renew()));

@@ -72,7 +72,7 @@ export function sum(text) {
  * @param {string} text
  */
 export function visible(text) {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
+  return text.replace(/^ | $|[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
     (hidden) => `\\u${(hidden.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`);
 }
 

@@ -7,14 +7,13 @@ import {
 /** @import { Counted, Tonight } from "./answers" */
 /** @typedef {{ as_of: number, events: number }} Seen */
 
-const SAMPLES = 30, LINES = 6, OLD_MS = 3_000, HOUR_MS = 3_600_000;
-const COLOURS = 6;
+const SAMPLES = 30, LINES = 6, OLD_MS = 3_000;
 const asked = new URLSearchParams(location.search);
 /** @type {Map<string, Line>} */
 const lines = new Map();
 /** @type {Seen[]} */
 let paced = [];
-let pacedSince = 0, drawn = "";
+let pacedSince = 0, drawn = "", ahead = 0;
 /** @type {any} */
 let plot;
 
@@ -27,11 +26,10 @@ class Line {
     this.fill = el("div", { class: "fill" });
     this.events = el("td", { class: "number", "data-events": "" });
     this.pace = el("td", { class: "number" });
-    const hint = el("span", { class: "unseen" }, `keep ${visible(key)} in view`);
-    this.pin = el("button", { type: "button", "aria-pressed": "false" }, hint,
-      el("span", { "aria-hidden": "true" }, "☆"));
+    this.swatch = el("i", {});
+    this.pin = el("button", { type: "button" }, el("span", { class: "unseen" }, `keep ${visible(key)} in view`), "+");
     this.pin.addEventListener("click", () => toggle(key));
-    this.tr = el("tr", {}, el("th", { scope: "row" }, name(key)),
+    this.tr = el("tr", {}, el("th", { scope: "row" }, this.swatch, name(key)),
       el("td", { class: "track" }, this.fill), this.events, this.pace, el("td", {}, this.pin));
     this.tr.dataset.key = key;
   }
@@ -97,11 +95,10 @@ function zone() {
 }
 
 function query() {
-  const now = Date.now(), range = value("range");
+  const now = Date.now() + ahead, range = value("range");
   const found = new URLSearchParams({ by: value("by") });
   if (range === "window") found.set("since", "window");
-  if (range === "1h") found.set("since", String(now - HOUR_MS));
-  if (range === "24h") found.set("since", String(now - 24 * HOUR_MS));
+  if (range === "1h" || range === "24h") found.set("since", `-${range}`);
   if (range === "today") found.set("since", String(instant(`${clock(now, zone()).slice(0, 10)}T00:00`, zone())));
   if (range === "custom")
     for (const side of ["since", "until"])
@@ -113,6 +110,7 @@ function query() {
 /** @param {Tonight} answer */
 function draw(answer) {
   const { ranking } = answer;
+  ahead = answer.now - Date.now();
   const bySum = value("by") === "sum";
   say(by("spans"), spans(answer));
   say(by("measure"), bySum ? "sum" : "events");
@@ -128,7 +126,7 @@ function draw(answer) {
   const old = ranking ? answer.now - ranking.as_of : 0;
   say(by("age"), old > OLD_MS ? `the largest keys, as of ${span(old)} ago` : "the largest keys");
   board(answer.counts, bySum);
-  curve(answer);
+  curve(answer, answer.counts.filter((one) => one.parts).slice(0, LINES));
   return words(answer);
 }
 
@@ -145,8 +143,11 @@ function words(answer) {
   const missing = new Map(Object.entries(answer.missing));
   for (const each of answer.ranking?.missing ?? [])
     if (!missing.has(each)) missing.set(each, "not read in time");
-  if (missing.size)
-    return `incomplete: ${[...missing].map(([id, why]) => `${id} (${why})`).join(", ")}; the rest is counted`;
+  if (missing.size) {
+    const named = [...missing].slice(0, 3).map(([id, why]) => `${id} (${why})`);
+    if (missing.size > 3) named.push(`${missing.size - 3} more`);
+    return `incomplete: ${named.join(", ")}; the rest is counted`;
+  }
   if (answer.unranked) return `exact for followed keys; the largest are not known: ${answer.unranked}`;
   return "exact";
 }
@@ -216,9 +217,10 @@ function arrange(body, ordered) {
   });
 }
 
-/** @param {Tonight} answer */
-function curve(answer) {
-  const shown = answer.counts.filter((one) => one.parts).slice(0, LINES);
+/** @param {Tonight} answer @param {Counted[]} shown */
+function curve(answer, shown) {
+  for (const [key, line] of lines)
+    line.swatch.className = `line-${shown.findIndex((one) => one.key === key) + 1}`;
   const starts = [...new Set(shown.flatMap((one) => one.parts?.map(([start]) => start) ?? []))]
     .sort((a, b) => a - b);
   const last = Math.min(answer.until, answer.now);
@@ -257,37 +259,36 @@ function tabulate(starts, columns, shown) {
 
 /** Draw the curve. @param {number[][]} data @param {string[]} keys */
 function draught(data, keys) {
-  const at = by("curve"), colours = getComputedStyle(document.documentElement);
-  const width = at.clientWidth || 320;
-  const same = plot && plot.keys === JSON.stringify([keys, width, zone(), matchMedia("(prefers-color-scheme: dark)").matches]);
-  if (same) {
+  const at = by("curve"), UPlot = /** @type {any} */ (globalThis).uPlot, where = zone();
+  const style = getComputedStyle(document.documentElement);
+  const colour = (/** @type {string} */ of) => style.getPropertyValue(of);
+  const like = String([keys.length, at.clientWidth, where, colour("--ink")]);
+  if (plot?.like === like) {
     plot.setData(data);
     return;
   }
   plot?.destroy();
-  if (!keys.length) {
-    plot = undefined;
-    return;
-  }
-  const UPlot = /** @type {any} */ (globalThis).uPlot;
-  const ink = colours.getPropertyValue("--ink"), grid = { stroke: colours.getPropertyValue("--line"), width: 1 };
+  plot = undefined;
+  if (!keys.length || !UPlot) return;
+  const axis = { stroke: colour("--ink"), grid: { stroke: colour("--line"), width: 1 } };
   plot = new UPlot({
-    width,
+    width: at.clientWidth,
     height: 260,
-    tzDate: (/** @type {number} */ s) => UPlot.tzDate(new Date(s * 1000), zone()),
-    legend: { live: false },
+    legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, Math.max(most, 0.001) * 1.05] } },
-    axes: [{ stroke: ink, grid }, { stroke: ink, grid, size: 60, label: "events a second" }],
-    series: [{}, ...keys.map((key, line) => ({
-      label: visible(key).slice(0, 40),
-      stroke: colours.getPropertyValue(`--line-${(line % COLOURS) + 1}`),
-      width: 2,
-      paths: UPlot.paths.stepped({ align: 1 }),
-      points: { show: false },
-    }))],
+    scales: { y: { range: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ most) => [0, most || 1] } },
+    axes: [{ ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((s) => shortly(s * 1000, where)) },
+      { ...axis, size: 60, label: "events a second" }],
+    series: [{}, ...keys.map((_, line) => ({ stroke: colour(`--line-${line + 1}`), width: 2,
+      paths: UPlot.paths.stepped({ align: 1 }), points: { show: false } }))],
   }, data, at);
-  plot.keys = JSON.stringify([keys, width, zone(), matchMedia("(prefers-color-scheme: dark)").matches]);
+  plot.like = like;
+}
+
+/** The time of day, or at midnight the date. @param {number} ms @param {string} where */
+function shortly(ms, where) {
+  const [day = "", time = ""] = clock(ms, where).split(" ");
+  return time === "00:00:00" ? day.slice(5) : time.endsWith(":00") ? time.slice(0, 5) : time;
 }
 
 /** @param {import("./answers").Health} answer */

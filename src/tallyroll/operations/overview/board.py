@@ -23,7 +23,7 @@ from tallyroll.reads.ranges.largest import TopOfRange, total_json
 from tallyroll.reads.ranges.spans import calendar_of
 from tallyroll.reads.reader import PortReader
 
-LARGEST_MAX, FOLLOWED_MAX, COUNTED = 30, 70, 3
+LARGEST, FOLLOWED_MAX, COUNTED = 20, 70, 3
 APART_MAX = 200  # windows of a range that are counted one by one
 RANKED_MS, RANKED_KEY_MS, UNRANKED_MS = 1_000, 1, 15_000
 STATE_MS = 2_000
@@ -37,12 +37,11 @@ Ranked = tuple[TopOfRange | None, str]
 @dataclass(frozen=True, slots=True)
 class BoardOf:
     """What a board shows: windows that start in [since, until) in ms, taken at the start of the
-    window that holds them, None is open; so many largest keys, by events or by their sum.
+    window that holds them, None is open; the largest keys, by events or by their sum.
     """
 
     since: int | None
     until: int | None
-    n: int
     by_sum: bool
     followed: Sequence[str]
 
@@ -58,14 +57,14 @@ class Board:
 
     def read(self, of: BoardOf, now: int) -> dict[str, Any]:
         """A board at `now` (ms) as JSON. Raises UsageError, Absent and StoreError."""
-        if len(of.followed) > FOLLOWED_MAX or not 1 <= of.n <= LARGEST_MAX:
-            raise UsageError(f"give at most {FOLLOWED_MAX} keys, and n from 1 to {LARGEST_MAX}")
+        if len(of.followed) > FOLLOWED_MAX:
+            raise UsageError(f"{len(of.followed)} keys: follow at most {FOLLOWED_MAX}")
         calendar = calendar_of(self._catalog)
         current = calendar.grid.at(now)
         since, until = (
             None if at is None else calendar.grid.at(at).start for at in (of.since, of.until)
         )
-        name = ("ranking", since, until, of.n, of.by_sum)
+        name = ("ranking", since, until, of.by_sum)
         ranking, why = self._kept.get(name, partial(self._rank, since, until, of), _every_ms)
         listed = ranking.largest if ranking else ()
         largest = [each.key for each in listed]
@@ -99,7 +98,7 @@ class Board:
 
     def _rank(self, since: int | None, until: int | None, of: BoardOf) -> Ranked:
         try:
-            top = self._ranking.top(since, until, of.n, RANK_MS, by_amount=of.by_sum)
+            top = self._ranking.top(since, until, LARGEST, RANK_MS, by_amount=of.by_sum)
         except UsageError as error:  # a range too long, or a store without tallies
             return None, str(error)
         return top, ""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import TypeVar, cast
 
 T = TypeVar("T")
 ENTRIES_MAX = 64
+
+
+def monotonic_ms() -> int:
+    """A clock that nobody sets."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class _Entry:

@@ -14,6 +14,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.gauges import Gauge, Gauges
 from tallyroll.ports.live_windows import list_live
+from tallyroll.ports.stack import Stack
 
 RECENT, SHOWN_MAX = 120, 240
 HOUR_MS = 3_600_000
@@ -49,6 +50,15 @@ def gauges_json(
     pairs = [*zip(SHOWN, found, strict=True)]
     known = {str(gauge): said for gauge, said in pairs if not isinstance(said, StoreError)}
     return known, [f"{gauge}: {said}" for gauge, said in pairs if isinstance(said, StoreError)]
+
+
+def alarms_json(stack: Stack | None) -> tuple[list[dict[str, str]], list[str]]:
+    """The deployment's alarms; and why they could not be read, if so."""
+    try:
+        alarms = stack.all_alarms() if stack else ()
+    except StoreError as error:
+        return [], [f"alarms: {error}"]
+    return [{"name": one.name, "state": one.state, "says": one.says} for one in alarms], []
 
 
 def shape_json(spec: Spec | None) -> dict[str, Any] | None:

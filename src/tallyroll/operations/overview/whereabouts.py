@@ -6,10 +6,45 @@ from collections.abc import Sequence
 from typing import Any
 
 from tallyroll.model.states import Status, Window
-from tallyroll.model.windows import WindowId, window_start
+from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.ports.catalog import Catalog
+from tallyroll.reads.counts import counter_json
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.jsonable import found_json
+from tallyroll.reads.ranges.dated import EventMatches
+from tallyroll.reads.ranges.spans import date_ms
+from tallyroll.reads.reader import PortReader
+
+PLACES_MAX = 50
+TIME_LEFT_MS = 10_000
+
+
+def found_key(reader: PortReader, catalog: Catalog, key: str) -> dict[str, Any]:
+    """A key's count over all time, and what holds its events in its newest 50 windows."""
+    count = reader.count(key, time_left_ms=TIME_LEFT_MS)
+    ids = [one.window for one in count.windows if one.events][-PLACES_MAX:]
+    return {"count": counter_json(count), "places": places_json(catalog, key, ids)}
+
+
+def found_event(
+    reader: PortReader,
+    catalog: Catalog,
+    key: str,
+    event_id: str,
+    date: str = "",
+    ts: str = "",
+    window: WindowId = "",
+) -> dict[str, Any]:
+    """The events with an id, as `tallyroll event` finds them, and what holds them; and the windows
+    that were dropped, where others may be. Raises UsageError, Absent, Archived and StoreError.
+    """
+    if date:
+        found = reader.event_on(key, event_id, date_ms(date))
+    else:
+        at = parse_instant(ts) if ts else None
+        found = EventMatches((reader.event(key, event_id, window or None, at),))
+    matches = [event_json(catalog, one) for one in found.found]
+    return {"matches": matches, "archives": [*found.archives]}
 
 
 def windows_of(catalog: Catalog, ids: Sequence[WindowId]) -> dict[WindowId, Window]:
