@@ -16,9 +16,9 @@ host, 500, 503 the store does not answer. Times are in ms; where the JSON is a c
     Followed keys, or else the three largest, are counted, by one `Reader.counts`; `parts` are their
     windows, rolled-up days and months, ascending. The other largest have the numbers of `ranking`,
     one `Reader.top_within`, which is read again after `every_ms`; null: `unranked` says why.
-/api/find?key=K
-    {count: as `tallyroll count --json` gives it,
-     places: [{window, state, table | null, shards, archive | null}]}, of its newest 50 windows.
+/api/find?key=K                                of the newest 50 windows that hold its events:
+    {count: as `tallyroll count --json`,
+     places: [{window, state, table | null, shards, archive | null}]}
 /api/find?key=K&id=E&(date=2026-11-20|ts=|window=)
     {matches: [as `tallyroll event --json` gives it, and its place, record, shard | null],
      archives: [window]}
@@ -32,7 +32,6 @@ host, 500, 503 the store does not answer. Times are in ms; where the JSON is a c
     {now, status: as `tallyroll status --json`, alarms: [{name, state, says}], unknown: [why],
      gauges: {name: [[start, value], ...]}, shape: {shards, stripes, buckets, gates, hot} | null}
 /api/doctor                                           {now, checks: [as `tallyroll doctor --json`]}
-
 Each has `pipeline` and `read_units_a_minute`, too. The last four are kept for 15 seconds, gauges
 and the doctor's checks for 60.
 """
@@ -58,13 +57,7 @@ from tallyroll.operations.overview.recent import alarms_json, gauges_json, shape
 from tallyroll.operations.overview.status import status_of
 from tallyroll.operations.overview.whereabouts import found_event, found_key
 from tallyroll.pipeline import inspection
-from tallyroll.reads.http import (
-    answer_keys,
-    parse_keys,
-    parse_parameters,
-    required_id,
-    required_key,
-)
+from tallyroll.reads.http import answer_keys, parse_keys, parse_parameters, required_key
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
@@ -76,8 +69,8 @@ Answer = Callable[[str], Mapping[str, Any]]
 
 
 class Answers:
-    """Answers from a pipeline; `checkup` gives it as `status` and `doctor` see it, and `units` what
-    its reads took in the last minute; `clock` (ms) says how old what is kept is.
+    """Answers from a pipeline: `checkup` gives it as `doctor` sees it, `units` what its reads took
+    in the last minute, and `clock` (ms) how old what is kept is.
     """
 
     def __init__(
@@ -142,7 +135,7 @@ class Answers:
         key, ports = required_key(asked.get("key")), (self._made.reader, self._catalog)
         if id_ := asked.get("id"):
             of = [asked.get(name, "") for name in ("date", "ts", "window")]
-            return found_event(*ports, key, required_id(id_), *of)
+            return found_event(*ports, key, id_, *of)
         return found_key(*ports, key)
 
     def _keys(self, query: str) -> Mapping[str, Any]:
@@ -150,8 +143,8 @@ class Answers:
 
     def _letters(self, query: str) -> Mapping[str, Any]:
         asked, made = parse_parameters(query), self._made
-        of = {name: asked.get(name, "") for name in ("reason", "text")}
-        return search_letters(made.dead_letters, made.effects, **of)
+        of = [asked.get(name, "") for name in ("reason", "text")]
+        return search_letters(made.dead_letters, made.effects, *of)
 
     def _windows(self, _: str) -> Mapping[str, Any]:
         return overview_json(self._catalog, self._made.settings, self._now())
@@ -161,9 +154,8 @@ class Answers:
         found = status_of(case)
         specs = self._catalog.specs([found.span.id] if found.span else [])
         alarms, unknown = alarms_json(case.stack)
-        gauges, unread = self._kept.get(
-            "gauges", lambda: gauges_json(made.gauges, made.effects), lambda _: KEPT_LONG_MS
-        )
+        ask = partial(gauges_json, made.gauges, made.effects)
+        gauges, unread = self._kept.get("gauges", ask, lambda _: KEPT_LONG_MS)
         return {
             "now": now,
             "status": {"pipeline": made.settings.name} | status_json(found),
@@ -174,5 +166,5 @@ class Answers:
         }
 
     def _doctor(self, _: str) -> Mapping[str, Any]:
-        now = self._now()
-        return {"now": now, "checks": [check_json(check) for check in examine(self._checkup())]}
+        found = examine(self._checkup())
+        return {"now": self._now(), "checks": [*map(check_json, found)]}

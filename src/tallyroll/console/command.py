@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from errno import EADDRINUSE
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -43,14 +42,11 @@ def console(
         token = "" if ip_address(address).is_loopback else secrets.token_urlsafe(TOKEN_BYTES)
     except ValueError:
         raise UsageError(f"--address {address!r}: give an IP address, such as 0.0.0.0") from None
-    routes, made = Answers.of(run).routes, None
-    for number in (PORT, 0) if port is None else (port,):
-        try:
-            made = made or ConsoleServer(address, number, routes, token)
-        except OSError as error:
-            if port is not None or error.errno != EADDRINUSE:
-                raise UsageError(f"{address}, port {number}: {error.strerror}") from None
-    assert made
+    ports = (PORT, 0) if port is None else (port,)
+    try:
+        made = ConsoleServer.at(address, ports, Answers.of(run).routes, token)
+    except OSError as error:
+        raise UsageError(f"{address}, port {ports[0]}: {error.strerror}") from None
     with made as server:
         run.screen.line({"url": server.url}, f"console of {run.settings.name}: {server.url}")
         run.screen.flush()

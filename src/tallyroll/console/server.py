@@ -12,7 +12,8 @@ import gzip
 import hmac
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from http import HTTPStatus
@@ -20,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_INET6
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tallyroll.errors import TallyrollError
@@ -43,7 +44,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-API = "/api/"
+JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+API, NAMES = "/api/", ("localhost", "127.0.0.1", "::1")
 IDLE_S = 30  # a connection that asks for nothing is closed
 
 Answer = Callable[[str], Mapping[str, Any]]
@@ -79,6 +81,14 @@ class ConsoleServer(ThreadingHTTPServer):
             self.address_family = AF_INET6
         super().__init__((address, port), _Handler)
 
+    @classmethod
+    def at(cls, address: str, ports: Sequence[int], *of: Any) -> Self:
+        """A server at the first of these ports that is not taken. Raises OSError."""
+        for port in ports[:-1]:
+            with suppress(OSError):
+                return cls(address, port, *of)
+        return cls(address, ports[-1], *of)
+
     @property
     def url(self) -> str:
         """Where the page is, with the token."""
@@ -91,9 +101,7 @@ class ConsoleServer(ThreadingHTTPServer):
         """
         try:
             name = urlsplit(f"//{host}").hostname or ""
-            return name in ("localhost", "127.0.0.1", "::1", self.address) or bool(
-                self.token and ip_address(name)
-            )
+            return name in {*NAMES, self.address} or bool(self.token and ip_address(name))
         except ValueError:
             return False
 
@@ -113,10 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
         elif path in assets():
             headers, body = assets()[path]
-            if self.headers.get("If-None-Match") == headers["ETag"]:
-                self._send(HTTPStatus.NOT_MODIFIED, b"", headers)
-            else:
-                self._send(HTTPStatus.OK, body, headers)
+            known = self.headers.get("If-None-Match") == headers["ETag"]
+            self._send(HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK, body, headers)
         elif self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             self._problem(HTTPStatus.FORBIDDEN, "another site asks")
         elif path.startswith(API) and not self._may_read():
@@ -133,33 +139,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer, query: str) -> None:
         try:
-            self._json(HTTPStatus.OK, answer(query))
+            self._send(HTTPStatus.OK, json.dumps(answer(query)).encode(), JSON)
         except OSError:
             raise  # the reader went away
         except Exception as error:  # noqa: BLE001 - each becomes an answer
             kind, _, more = problem_of(error)
-            said = str(error)
             if not isinstance(error, TallyrollError):
-                said = f"{type(error).__name__}: {error}"
                 traceback.print_exc()
-            self._problem(HTTPStatus(kind.status), said, {"type": kind.uri, **more})
+            self._problem(HTTPStatus(kind.status), str(error), {"type": kind.uri, **more})
 
     def _problem(
         self, status: HTTPStatus, detail: str, more: Mapping[str, Any] = {}, **headers: str
     ) -> None:
         body = {"title": status.phrase, "status": status, "detail": detail, **more}
-        self._json(status, body, **{"Content-Type": MEDIA_TYPE, **headers})
-
-    def _json(self, status: HTTPStatus, body: Mapping[str, Any], **headers: str) -> None:
-        kind = {"Content-Type": "application/json", "Cache-Control": "no-store"}
-        self._send(status, json.dumps(body).encode(), kind | headers)
+        self._send(status, json.dumps(body).encode(), JSON | {"Content-Type": MEDIA_TYPE} | headers)
 
     def _send(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {**HEADERS, **headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command != "HEAD" and status is not HTTPStatus.NOT_MODIFIED:
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002

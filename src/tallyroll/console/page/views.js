@@ -302,7 +302,7 @@ function drawPath({ now, gauges, shape, status }) {
     ...Array.from({ length: SHARDS_DRAWN }, (_, at) => svg("rect", { class: "shard",
       x: 566 + (at % 4) * 20, y: 36 + Math.floor(at / 4) * 17, width: 16, height: 13 })),
     ...Array.from({ length: Math.min(DOTS, Math.ceil(messages)) }, (_, at) =>
-      svg("circle", { class: `dot dot-${at}`, r: 6, cx: 20, cy: 60 }))));
+      svg("circle", { class: "dot", r: 6, cx: 20 + at * 140, cy: 60 }))));
 }
 
 /** @type {Record<string, View>} */

@@ -20,7 +20,7 @@ JOBS = 4
 
 
 def search_letters(
-    letters: DeadLetters, effects: Effects, *, reason: str = "", text: str = ""
+    letters: DeadLetters, effects: Effects, reason: str = "", text: str = ""
 ) -> dict[str, Any]:
     """The groups of up to 500 letters, and as JSON the first 50 of the reason that hold the text,
     in whatever case: in the body, the detail or an id. Without both, three of each reason.

@@ -10,6 +10,7 @@ from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counts import counter_json
 from tallyroll.reads.found import FoundEvent
+from tallyroll.reads.http import required_id
 from tallyroll.reads.jsonable import found_json
 from tallyroll.reads.ranges.dated import EventMatches
 from tallyroll.reads.ranges.spans import date_ms
@@ -38,6 +39,7 @@ def found_event(
     """The events with an id, as `tallyroll event` finds them, and what holds them; and the windows
     that were dropped, where others may be. Raises UsageError, Absent, Archived and StoreError.
     """
+    event_id = required_id(event_id)
     if date:
         found = reader.event_on(key, event_id, date_ms(date))
     else:
