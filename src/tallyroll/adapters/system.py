@@ -26,6 +26,11 @@ class SystemEffects:
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
         if len(jobs) <= 1 or at_once == 1:
             return [job() for job in jobs]
-        with ThreadPoolExecutor(min(at_once, len(jobs))) as pool:
-            futures = [pool.submit(job) for job in jobs]
-        return [future.result() for future in futures]
+        if len(jobs) > at_once:
+            with ThreadPoolExecutor(at_once) as pool:
+                futures = [pool.submit(job) for job in jobs]
+            return [future.result() for future in futures]
+        with ThreadPoolExecutor(len(jobs) - 1) as pool:  # this thread has a job of its own
+            others = [pool.submit(job) for job in jobs[1:]]
+            first = jobs[0]()
+        return [first, *(other.result() for other in others)]

@@ -243,6 +243,8 @@ class Retracting:
         if located.window != home.id or regular or state:
             return handed_back(f"window {located.window} is not made yet", waits=True)
         self.cached.forget_calendar()
+        if located.retraction.window is None and begun:
+            return handed_back("the calendar has changed since its window was chosen")
         return self._given_up(located, 0, f"there is no window {home.id}")
 
     def _behind(self, located: Located, *, is_absent: bool = False) -> Correction | Fate:

@@ -11,7 +11,7 @@ from tallyroll.errors import Throttled
 from tallyroll.model.messages import RedriveMark
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.states import Status
-from tallyroll.model.windows import WindowId, window_start
+from tallyroll.model.windows import Grid, WindowId, window_start
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.reasons import Reason
@@ -177,6 +177,25 @@ def test_of_a_window_that_never_was_it_is_rejected_in_the_end(pipeline: Pipeline
     for place in ({"ts": NOW - 40 * HOUR}, {"window": "20261120T081500Z"}):
         assert again(pipeline, retraction(**place), 2).failures
         assert again(pipeline, retraction(**place), 3).rejected == {Reason.NOTHING_TO_RETRACT: 1}
+
+
+def test_a_calendar_that_changes_after_its_window_was_chosen_is_followed() -> None:
+    """By the old one it is in a window that never comes to be, and its event in a longer one."""
+    pipeline = opened(replace(QUEUE, cache_calendar_ms=1_000))
+    claims, calendar = pipeline.catalog.claims, pipeline.catalog.calendar()
+    assert calendar
+    pipeline.effects.pass_by(21 * HOUR)
+
+    def change_first(identities: Any) -> Any:
+        lengths = (*calendar.grid.lengths, (NOW + 11 * HOUR + 30 * MINUTE, 2 * HOUR))
+        pipeline.catalog._calendar = replace(calendar, grid=Grid(lengths))
+        pipeline.effects.pass_by(pipeline.settings.cache_calendar_ms)
+        return claims(identities)
+
+    pipeline.catalog.claims = change_first  # type: ignore[method-assign]
+    body = retraction(ts=NOW + 21 * HOUR)
+    report = write(pipeline, pipeline.message(body, sent=NOW + 21 * HOUR, receives=9))
+    assert (len(report.failures), report.rejected) == (1, {})
 
 
 def test_of_a_window_that_is_to_be_made_it_waits() -> None:
