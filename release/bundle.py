@@ -27,6 +27,7 @@ SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
 _LEFT_OUT = (
     "cdk/",
     "cli/",
+    "console/",
     "testing/",
     "planning/",
     "operations/",

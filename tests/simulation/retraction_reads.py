@@ -4,7 +4,7 @@ for an event, and what they read of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -165,6 +165,14 @@ class RetractionReads(WriterSteps):
             return self._or(of_events, found, learns, needed=needed)
 
         return judge
+
+    def _may_be_anothers(self, identities: Container[Any]) -> bool:
+        """A retraction of the batch may ask for the claim of a redriven event that comes later."""
+        return any(
+            at_steps(each, r.IDENTITY, r.CLAIM, r.CLAIM_AGAIN)
+            for each in self._asking
+            if any(one in identities for one in each.identities)
+        )
 
     def _placed(self, subject: Retracting, claim: Any, *, stays: bool) -> list[Learn]:
         place = subject.number(claim.target) if claim else NOWHERE

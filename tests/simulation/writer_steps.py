@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -141,12 +141,17 @@ class WriterSteps(Steps):
                     continue
                 view = self._truth.view(subject, late=self._is_never_taken(subject))
                 action = ("read claim", OWN, self._truth.claim(subject, found), "")
-                learns.append(self._step(subject, view, action, at))
+                stays = self._may_be_anothers(asked)
+                learns.append(self._step(subject, view, action, at, stays=stays))
             if not learns:
                 self._needless(f"the claims of {identities}", self._batch)
             return all_of(learns)
 
         return judge
+
+    def _may_be_anothers(self, _identities: Container[Any]) -> bool:
+        """Whether another message may have asked for these claims."""
+        return False
 
     def _is_never_taken(self, subject: Subject) -> bool:
         deserved, catalog = self._system.oracle.deserved, self._system.catalog

@@ -49,7 +49,14 @@ from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
 from tallyroll.reads.steps import MINUTE, step_named, zone_named
-from tallyroll.reads.validators import CONFIRMED, NOT_KEPT, confirms, etag_of, kept_for
+from tallyroll.reads.validators import (
+    CONFIRMED,
+    NOT_KEPT,
+    confirms,
+    etag_of,
+    kept_for,
+    timeless,
+)
 
 PARAMETERS_MAX = 20
 
@@ -73,6 +80,11 @@ class HttpAnswer:
         if not some:
             return None
         return Gathering(sum(one.stripes for one in some), max(one.took_ms for one in some))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is of sealed windows alone, so that the time of its read says nothing."""
+        return bool(self.counts) and not any(count.is_live for count in self.counts)
 
     @property
     def is_complete(self) -> bool:
@@ -227,13 +239,16 @@ def _kept(reader: PortReader, counts: Sequence[Count]) -> Mapping[str, str]:
 
 
 def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
-    """The answer with its ETag; a 304 without a body, if the request names that tag. An answer that
-    is not complete, or an error, has no tag, and no cache may keep it.
+    """The answer with its ETag; a 304 without a body, if the request names that tag. Counts of
+    sealed windows alone lose the time of their read, so that they stay the same byte for byte. An
+    answer that is not complete, or an error, has no tag, and no cache may keep it.
     """
     if answer.status != HTTPStatus.OK:
         return answer
     if not answer.is_complete:
         return replace(answer, headers=NOT_KEPT)
+    if answer.is_settled:
+        answer = replace(answer, body=timeless(answer.body))
     etag = etag_of(answer.body)
     headers = {**answer.headers, "ETag": etag}
     if confirms(if_none_match, etag):

@@ -1,9 +1,10 @@
 """Whether caches may keep an answer, and how it is confirmed: ETag, Cache-Control, Age.
 
-An ETag is a hash of what the answer says, without the time of the read. It is weak, since two
-answers of one tag may differ in that time. Nothing is kept without asking for longer than the
-function itself keeps counts of live windows: also what is sealed may change, by a retraction or a
-window that is opened in the past. One request confirms it, and is answered by 304.
+An ETag is a hash of what the answer says, without the time of the read. It is strong where the
+answer does not tell that time; otherwise it is weak, since two answers of one tag may differ in it.
+Nothing is kept without asking for longer than the function itself keeps counts of live windows:
+also what is sealed may change, by a retraction or a window that is opened in the past. One request
+confirms it, and is answered by 304.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 def etag_of(body: Mapping[str, Any]) -> str:
-    """The tag of an answer's body."""
-    text = json.dumps(_timeless(body), sort_keys=True, separators=(",", ":"))
-    return f'W/"{FORMAT}-{blake2b(text.encode(), digest_size=16).hexdigest()}"'
+    """The tag of an answer's body, strong if the body tells no time of its read."""
+    said = timeless(body)
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    weak = "" if said == body else "W/"
+    return f'{weak}"{FORMAT}-{blake2b(text.encode(), digest_size=16).hexdigest()}"'
 
 
-def _timeless(value: Any) -> Any:
+def timeless(value: Any) -> Any:
+    """A body, or a part of one, without the time of its read."""
     if isinstance(value, Mapping):
-        return {name: _timeless(each) for name, each in value.items() if name != UNTAGGED}
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+        return {name: timeless(each) for name, each in value.items() if name != UNTAGGED}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
 def confirms(if_none_match: str | None, etag: str) -> bool:

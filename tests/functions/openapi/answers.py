@@ -52,9 +52,10 @@ PERIOD: Schema = {
 }
 
 SUMS: Schema = {"events": NUMBER, "sum": DECIMAL}
-TIMED: Schema = {
-    "as_of": INSTANT | {"description": "The time of the read"},
-    "complete": FLAG | {"description": "If false, numbers are lower bounds"},
+COMPLETE: Schema = {"complete": FLAG | {"description": "If false, numbers are lower bounds"}}
+TIMED: Schema = {"as_of": INSTANT | {"description": "The time of the read"}, **COMPLETE}
+AS_OF: Schema = INSTANT | {
+    "description": "The time of the read; absent if all is of sealed windows, and complete"
 }
 NET: Schema = {"retracted": of("Sums")}  # in whatever has sums
 MISSING: Schema = listed(WINDOW) | {"description": "Windows that could not be read in time"}
@@ -114,9 +115,10 @@ SCHEMAS: dict[str, Schema] = {
             "windows": listed(
                 record("A window", {"window": WINDOW, **SUMS, "state": STATE}, **NET)
             ),
-            **TIMED,
+            **COMPLETE,
         },
         **NET,
+        as_of=AS_OF,
         rolled_up=listed(
             record(
                 "A day or month of sealed windows",
@@ -132,11 +134,17 @@ SCHEMAS: dict[str, Schema] = {
         {
             "counters": listed(
                 record(
-                    "A key", {"key": TEXT, **SUMS, **TIMED}, **NET, reading=READING, missing=MISSING
+                    "A key",
+                    {"key": TEXT, **SUMS, **COMPLETE},
+                    **NET,
+                    as_of=AS_OF,
+                    reading=READING,
+                    missing=MISSING,
                 )
             ),
-            **TIMED,
+            **COMPLETE,
         },
+        as_of=AS_OF,
     ),
     "Found": stored(
         "One event, or a packet. Asked by a date or a range, the earliest",
@@ -184,9 +192,10 @@ SCHEMAS: dict[str, Schema] = {
                     complete={"const": False},
                 )
             ),
-            **TIMED,
+            **COMPLETE,
         },
         **NET,
+        as_of=AS_OF,
         missing=MISSING,
     ),
     "Minutes": record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -86,6 +87,24 @@ def test_a_sealed_range_is_confirmed_each_time() -> None:
     assert answer.counts[0].windows[0].status is Status.SEALED
     assert answer.headers["Cache-Control"] == "private, no-cache"
     assert "Age" not in answer.headers
+
+
+def test_a_sealed_range_stays_the_same_byte_for_byte_until_something_changes() -> None:
+    pipeline = counted()
+    first = ask(pipeline, **SEALED)
+    pipeline.effects.pass_by(60_000)
+    later = ask(pipeline, **SEALED)
+    assert "as_of" not in first.body
+    assert json.dumps(first.body) == json.dumps(later.body)
+    assert first.headers["ETag"] == later.headers["ETag"]
+    assert not first.headers["ETag"].startswith("W/")
+    assert ask(pipeline, first.headers["ETag"], **SEALED).status == 304
+
+
+def test_what_grows_tells_its_time_and_has_a_weak_tag() -> None:
+    answer = ask(counted())
+    assert answer.body["as_of"].startswith("2026-11-20T08:30")
+    assert answer.headers["ETag"].startswith("W/")
 
 
 def test_the_age_of_a_kept_count_is_told() -> None:
