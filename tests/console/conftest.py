@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.console.pages import Pages
+from tests.console.stage import Stage
 from tests.harness import browser as chromium
+from tests.harness.doctoring import grown
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+VOTES = {"Ada": 1_205, "Grace": 61, "Edsger": 42, "Hedy": 7}
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +42,12 @@ def pages(browser: Browser) -> Iterator[Pages]:
     finally:
         opened.close()
     assert opened.faults == []
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    """A console over a pipeline of eight hours, whose first windows are dropped."""
+    staged = Stage(grown())
+    staged.count(VOTES)
+    yield staged
+    staged.close()

@@ -32,10 +32,12 @@ class Pages:
         self.expected: Callable[[str], bool] = lambda _text: False
         self.asked: list[Request] = []
 
-    def open(self, address: str, **options: Any) -> Page:
-        """A page at an address; the options are those of a context of the browser."""
+    def open(self, address: str, clock: int | None = None, **options: Any) -> Page:
+        """A page at an address; the options are those of a context of the browser. With a `clock`
+        (ms), its time goes on from there, and jumps by `page.clock.run_for`.
+        """
         host = urlsplit(address).netloc
-        context = self._browser.new_context(**options)
+        context = self._browser.new_context(**{"locale": "en-US", **options})
         self._contexts.append(context)
         context.add_init_script(_ON_VIOLATION)
         page = context.new_page()
@@ -48,6 +50,8 @@ class Pages:
                 self.faults.append(f"asked a third party: {request.url}")
 
         page.on("request", requested)
+        if clock is not None:
+            page.clock.install(time=clock / 1000)
         page.goto(address)
         return page
 
