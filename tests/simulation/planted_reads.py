@@ -135,8 +135,8 @@ def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:
     """Found by the history alone: the oracle has no truth of the largest keys."""
     live = Lookups._add_live
 
-    def short(self: Any, found: Any, spec: Spec, deadline: int) -> Any:
-        return live(self, found, replace(spec, buckets=spec.buckets - 1), deadline)
+    def short(self: Any, found: Any, spec: Spec, *more: Any) -> Any:
+        return live(self, found, replace(spec, buckets=spec.buckets - 1), *more)
 
     patch.setattr(Lookups, "_add_live", short)
 

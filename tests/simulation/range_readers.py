@@ -29,7 +29,7 @@ from tallyroll.reads.http import (
     answer_total,
 )
 from tallyroll.reads.lookups import TOP_MAX
-from tests.simulation.plans import WINDOW_MS, shown_in_part_ms
+from tests.simulation.plans import PAST_WINDOWS, WINDOW_MS, shown_in_part_ms
 from tests.simulation.producers import KEYS
 from tests.simulation.readers import some_range
 from tests.simulation.sandboxes import Context
@@ -82,14 +82,16 @@ class RangeReader:
         }
 
     def live(self) -> None:
-        """Read as long as producers send."""
-        world, routes = self._system.world, list(self._routes.values())
-        while self._system.producing:
+        """Read as long as producers send, or somebody takes events back."""
+        world, system = self._system.world, self._system
+        routes = [self._counters, self._counters, *self._routes.values()]
+        while system.producing or system.is_asking:
             world.pause(self._chance() * EVERY_MS_MAX)
-            since, until = some_range(self._system, self._chance)
+            since, until = some_range(system, self._chance)
             if since is None or until is None:
-                span = self._system.oracle.spans.at(world.now)
-                since, until = (since or span[0] - 4 * WINDOW_MS, until or span[1])
+                first = system.oracle.spans.at(world.start - PAST_WINDOWS * WINDOW_MS)
+                last = system.oracle.spans.at(world.now)
+                since, until = since or first[0], until or last[1]
             if since < until:
                 self._any(routes)(Asked(since, until, world.now))
 
@@ -140,7 +142,8 @@ class RangeReader:
         """Fail unless sums of keys over windows are of moments from `since` (true ms) on."""
         truth, now = self._system.oracle.truth, self._system.world.now
         first = since - int(self._lag_ms)
-        bounds = [truth.within(key, *map(window_name, span), first, now) for key in keys]
+        start, end = map(window_name, span)
+        bounds = [truth.within(key, start, end, first, now) for key in keys]
         least, most = (added(*(pair[at] for pair in bounds)) for at in (0, 1))
         told = told_sums(part)
         if unlike(told, least if complete else NOTHING, most):
@@ -203,11 +206,11 @@ class RangeReader:
             window = self._system.oracle.spans.at(start)
             if window != (start, start + WINDOW_MS) or not point.get("complete", True):
                 continue
-            names = [*map(window_name, window)]
-            least, most = truth.within(key, *names, since - int(self._lag_ms), now)
+            name, next_one = map(window_name, window)
+            least, most = truth.within(key, name, next_one, since - int(self._lag_ms), now)
             if not least[0] - most[2] <= point["events"] <= most[0] - least[2]:
                 self._system.world.fail(
-                    f"read: the minute {names[0]} of {key} is said to have {point['events']}"
+                    f"read: the minute {name} of {key} is said to have {point['events']}"
                     f" events, it had from {least} to {most}"
                 )
 

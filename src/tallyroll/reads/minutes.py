@@ -21,7 +21,7 @@ from tallyroll.model.states import Window
 from tallyroll.model.windows import Grid, WindowId, iso
 from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.lookups import Lookups, deadline_of
-from tallyroll.reads.steps import STEPS_MAX, local_iso
+from tallyroll.reads.steps import STEPS_MAX, check_shown, local_iso
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 WINDOWS_AT_ONCE = 16
@@ -86,6 +86,7 @@ class MinuteReads(Lookups):
         if calendar is None or pointer is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")
         until = _after(now) if until is None else until
+        check_shown(until, zone)
         if since is not None:
             _check(since, until)
         first = pointer.since if since is None else calendar.grid.at(since).start

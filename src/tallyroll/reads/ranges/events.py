@@ -37,7 +37,7 @@ from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dro
 
 LISTED_AT_ONCE = 48  # windows whose states are listed together
 WINDOWS_AT_ONCE = 4  # that are read side by side, each from up to 16 shards
-STREAMED_EVENTS, STREAMED_BYTES = 5_000, 8 * 1024 * 1024  # of a page that no answer has to hold
+STREAMED_EVENTS, STREAMED_BYTES = 10_000, 8 * 1024 * 1024  # of a page that no answer has to hold
 ORDERED_MAX = EVENTS_MAX
 
 
@@ -148,17 +148,23 @@ class RangeReads(Lookups):
         def page(then: RangePlace | None, *, complete: bool = True) -> EventsPage:
             return EventsPage(query, tuple(found), then, complete, now)
 
-        for windows in self._groups(grid, query, place, most, found):
-            first = windows[0].start
+        for first, windows in self._groups(grid, query, place, most, found):
             if self._effects.now() >= deadline:
                 return page(place if first == place.window else RangePlace(first), complete=False)
+            if not windows:
+                continue
             asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
-            for window, part in self._parts_of(windows, asked, place):
+            parts = self._parts_of(windows, asked, place)
+            marks = [
+                partial(self._marked, query.key, window, (part.found, part.least_keys))
+                for window, part in parts
+            ]
+            marked = self._effects.together(marks, WINDOWS_AT_ONCE)
+            for (window, part), some in zip(parts, marked, strict=True):
                 taken = sum(map(event_bytes, part.found))
                 if found and taken > size + LAST_BYTES_MAX:
                     return page(RangePlace(window.start))
-                marked = self._marked(query.key, window, (part.found, part.least_keys))
-                found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
+                found += [FoundEvent(query.key, window.id, window.status, one) for one in some]
                 size -= taken
                 if part.then:
                     return page(RangePlace(window.start, part.then), complete=part.complete)
@@ -174,13 +180,15 @@ class RangeReads(Lookups):
         place: RangePlace,
         most: int,
         found: Sequence[FoundEvent],
-    ) -> Iterator[list[Window]]:
+    ) -> Iterator[tuple[int, list[Window]]]:
         """The windows from a place on that may hold events of the key, in groups to be read side by
-        side: as many as are known to hold no more than a page of `most` events has room for beside
-        those `found` so far.
+        side, each with its start (ms): as many as are known to hold no more than a page of `most`
+        events has room for beside those `found` so far. Before each listing of windows comes an
+        empty group.
         """
         at = place.window
         while at < query.span.end:
+            yield at, []
             span = Span(at, query.span.end)
             last = next(islice(grid.over(span.start, span.end), LISTED_AT_ONCE, None), None)
             span = Span(at, last.start if last else query.span.end)
@@ -194,15 +202,15 @@ class RangeReads(Lookups):
                     continue
                 room = most - len(found) - held
                 if group and (n is None or n > room or len(group) == WINDOWS_AT_ONCE):
-                    yield group
+                    yield group[0].start, group
                     group, held = [], 0
                 group.append(window)
                 held += n or 0
                 if n is None:
-                    yield group
+                    yield group[0].start, group
                     group, held = [], 0
             if group:
-                yield group
+                yield group[0].start, group
             at = span.end
 
     def _known(self, key: str, windows: Sequence[Window], span: Span) -> Mapping[WindowId, int]:
