@@ -28,6 +28,8 @@ OWN = (
     "Messages",
     "SingleEventsCounted",
     "PackedEventsCounted",
+    "StoreRequestsSingle",
+    "StoreRequestsPacked",
 )
 
 

@@ -13,6 +13,8 @@ class Gauge(StrEnum):
     COUNTED = "events counted"
     COUNTED_SINGLE = "single events counted"
     COUNTED_PACKED = "packed events counted"
+    REQUESTS_SINGLE = "requests for single events"
+    REQUESTS_PACKED = "requests for packed events"
     MESSAGES = "messages of batches"
     THROTTLED = "throttled writes"
     THROTTLED_KEY_RANGE = "writes throttled for one partition"

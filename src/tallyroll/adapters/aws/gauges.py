@@ -25,6 +25,8 @@ _METRICS: Mapping[Gauge, tuple[str, str, str]] = {
     Gauge.COUNTED: (OWN_NAMESPACE, EVENTS_COUNTED, "Sum"),
     Gauge.COUNTED_SINGLE: (OWN_NAMESPACE, "SingleEventsCounted", "Sum"),
     Gauge.COUNTED_PACKED: (OWN_NAMESPACE, "PackedEventsCounted", "Sum"),
+    Gauge.REQUESTS_SINGLE: (OWN_NAMESPACE, "StoreRequestsSingle", "Sum"),
+    Gauge.REQUESTS_PACKED: (OWN_NAMESPACE, "StoreRequestsPacked", "Sum"),
     Gauge.MESSAGES: (OWN_NAMESPACE, "Messages", "Sum"),
     Gauge.THROTTLED: (OWN_NAMESPACE, "Throttles", "Sum"),
     Gauge.THROTTLED_KEY_RANGE: (OWN_NAMESPACE, "Throttles-key-range", "Sum"),
