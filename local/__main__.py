@@ -19,6 +19,7 @@ from local.aws.embedded import CASSANDRA, ENGINES, Embedded
 from local.aws.kept_dir import KeptDir, KeptDirError, kept_dir
 from local.cassandra.jars import JarsError
 from local.cassandra.node import NodeError
+from local.console import console_of
 from local.options import LocalOptions, options_of
 from local.pipeline import LocalPipeline, worth_reading
 from local.runtime.http_api import HttpApi
@@ -108,7 +109,7 @@ def _options() -> argparse.Namespace:
         "--port",
         type=int,
         help=f"the HTTP API listens here, AWS and DynamoDB on the next {PORTS - 1} ports"
-        " (free ones, or those in --env-file)",
+        " (free ones, or those in --env-file); the console on the one after them, if it is free",
     )
     parser.add_argument(
         "--env-file",
@@ -236,7 +237,9 @@ def _run(
         on_log=log,
         on_error=failed,
     )
-    with pipeline, HttpApi(pipeline.aggregator, tuple(ROUTES), api_port) as api:
+    api_at = HttpApi(pipeline.aggregator, tuple(ROUTES), api_port)
+    after = options.port + PORTS if options.port else 0
+    with pipeline, api_at as api, console_of(aws, after) as console:
         environment = {**aws.environment, _API_URL: api.url}
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
         print(exports, end="")
@@ -244,6 +247,7 @@ def _run(
             options.env_file.write_text(_unset(environment) + exports, encoding="utf-8")
         for note in notes:
             print(note)
+        print(f"# the console, in a browser: {console}")
         print(_report(aws.settings, options.env_file, chosen.without_effect), flush=True)
         try:
             while True:

@@ -29,6 +29,7 @@ SOURCES = (ROOT / "src" / "tallyroll", ROOT / "functions")
 _LEFT_OUT = (
     "cdk/",
     "cli/",
+    "console/",
     "testing/",
     "planning/",
     "operations/",

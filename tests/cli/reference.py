@@ -20,6 +20,7 @@ COMMANDS = (
     "send",
     "load",
     "count",
+    "console",
     "status",
     "event",
     "events",

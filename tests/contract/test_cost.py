@@ -10,8 +10,8 @@ import pytest
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.dynamodb.items import Item
+from tallyroll.limits import write_units
 from tallyroll.resources import TableDeclaration
-from tallyroll.write_units import write_units
 from tests.harness.item_sizes import item_bytes
 
 pytestmark = pytest.mark.engine

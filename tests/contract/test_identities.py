@@ -13,7 +13,13 @@ from tallyroll.adapters.dynamodb.items import identity_item
 from tallyroll.errors import Missing
 from tallyroll.ingest.fates import Disposition
 from tallyroll.ingest.transactions import plan, run
-from tallyroll.limits import EVENT_KEYS_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_ACTIONS_MAX
+from tallyroll.limits import (
+    EVENT_KEYS_MAX,
+    ID_BYTES_MAX,
+    KEY_BYTES_MAX,
+    TRANSACTION_ACTIONS_MAX,
+    write_units,
+)
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event
 from tallyroll.model.formats.payloads import LAYOUT, PayloadLayout
@@ -23,7 +29,6 @@ from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.ports.store import Answer, Element, Verdict
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
-from tallyroll.write_units import write_units
 from tests.contract.engines import HOUR, START, Engine, commit, counted
 from tests.harness.item_sizes import item_bytes
 from tests.harness.payloads import NOISE

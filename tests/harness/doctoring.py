@@ -77,6 +77,9 @@ class FakeStack:
     def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
         return [alarm for alarm in self.alarming if alarm.name in names]
 
+    def all_alarms(self) -> Sequence[AlarmCard]:
+        return self.alarming
+
     def subscriptions(self, topic: str) -> Sequence[Subscription]:
         found = self.hearing.get(topic, ())
         if isinstance(found, StoreError):

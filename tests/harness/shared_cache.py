@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tallyroll.errors import Unknown
-from tallyroll.ports.shared_cache import ENTRY_BYTES_MAX
+from tallyroll.ports.counting.shared_cache import ENTRY_BYTES_MAX
 from tests.harness.pipeline import StillEffects
 
 

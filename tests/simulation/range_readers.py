@@ -142,7 +142,8 @@ class RangeReader:
         """Fail unless sums of keys over windows are of moments from `since` (true ms) on."""
         truth, now = self._system.oracle.truth, self._system.world.now
         first = since - int(self._lag_ms)
-        bounds = [truth.within(key, *map(window_name, span), first, now) for key in keys]
+        start, end = map(window_name, span)
+        bounds = [truth.within(key, start, end, first, now) for key in keys]
         least, most = (added(*(pair[at] for pair in bounds)) for at in (0, 1))
         told = told_sums(part)
         if unlike(told, least if complete else NOTHING, most):
@@ -205,11 +206,11 @@ class RangeReader:
             window = self._system.oracle.spans.at(start)
             if window != (start, start + WINDOW_MS) or not point.get("complete", True):
                 continue
-            names = [*map(window_name, window)]
-            least, most = truth.within(key, *names, since - int(self._lag_ms), now)
+            name, next_one = map(window_name, window)
+            least, most = truth.within(key, name, next_one, since - int(self._lag_ms), now)
             if not least[0] - most[2] <= point["events"] <= most[0] - least[2]:
                 self._system.world.fail(
-                    f"read: the minute {names[0]} of {key} is said to have {point['events']}"
+                    f"read: the minute {name} of {key} is said to have {point['events']}"
                     f" events, it had from {least} to {most}"
                 )
 

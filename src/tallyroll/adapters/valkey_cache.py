@@ -13,7 +13,7 @@ from typing import Any
 import valkey
 
 from tallyroll.errors import Unknown
-from tallyroll.ports.shared_cache import ENTRY_BYTES_MAX
+from tallyroll.ports.counting.shared_cache import ENTRY_BYTES_MAX
 
 WAIT_MS = 200
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,11 +67,15 @@ class Run:
             settings = Settings.from_env({**os.environ, **named})
             yield cls(settings, Screen(json=as_json), bool(named))
 
-    def pipeline(self, settings: Settings | None = None) -> Pipeline:
-        """The pipeline, of these settings instead of the run's if they are given."""
+    def pipeline(
+        self, settings: Settings | None = None, ports: Mapping[str, object] = {}
+    ) -> Pipeline:
+        """The pipeline, of these settings instead of the run's if they are given, and with these
+        ports in the place of its own.
+        """
         from tallyroll import pipeline
 
-        return pipeline.Pipeline(settings or self.settings)
+        return pipeline.Pipeline(settings or self.settings, ports=ports)
 
     def with_queue(self) -> Settings:
         """The settings with the event queue's URL."""

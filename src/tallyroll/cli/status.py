@@ -12,7 +12,7 @@ from tallyroll.cli.reads.watching import STATUS_MS, Watch
 from tallyroll.cli.screen import known, number_of, printable
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
-from tallyroll.operations.status import PipelineStatus, status_of
+from tallyroll.operations.overview.status import PipelineStatus, status_of
 
 
 def status(*, watch: bool = False, run: Run) -> int:
@@ -32,7 +32,7 @@ def status(*, watch: bool = False, run: Run) -> int:
 
     def show(found: PipelineStatus) -> None:
         if screen.json:
-            screen.emit({"pipeline": run.settings.name} | _json(found))
+            screen.emit({"pipeline": run.settings.name} | status_json(found))
         else:
             rows = [(name, text) for name, text in _report(found).items() if text]
             screen.table(("", run.settings.name), rows)
@@ -85,7 +85,7 @@ def _report(found: PipelineStatus) -> dict[str, str]:
     }
 
 
-def _json(found: PipelineStatus) -> dict[str, Any]:
+def status_json(found: PipelineStatus) -> dict[str, Any]:
     """The status as JSON, without what is not known."""
     queue, window = found.queue, found.window
     return known(

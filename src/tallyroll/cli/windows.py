@@ -24,8 +24,12 @@ from tallyroll.model.windows import iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
 from tallyroll.operations.doctor.table_checks import why_creating
+from tallyroll.operations.doctor.window_checks import remedy_of
+from tallyroll.operations.overview.recent import SHOWN_MAX, recent_windows
+from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.table_listing import TableCard
+from tallyroll.reads.ranges.spans import calendar_of
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -119,7 +123,7 @@ def list_windows(
         WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
         for one in shown
     ]
-    screen.show(_WIDE if wide else _LISTED, listed, _listed_json, _in_words)
+    screen.show(_WIDE if wide else _LISTED, listed, listed_json, _in_words)
     if not shown:
         screen.tell("no windows" if every else "no windows that are not dropped")
     _tell_late(listed, screen)
@@ -188,7 +192,7 @@ def open_windows(
     return int(bool(shut or (wait and late)))
 
 
-def _listed_json(listed: WindowRow) -> dict[str, Any]:
+def listed_json(listed: WindowRow) -> dict[str, Any]:
     """A window as JSON: `since` is when its state began, `late` what it is late with, if it is."""
     window, card = listed.window, listed.table
     return _window_json(window) | known(
@@ -197,6 +201,28 @@ def _listed_json(listed: WindowRow) -> dict[str, Any]:
         hot=dict(listed.spec.hot) if listed.spec else None,
         size={"items": card.items, "bytes": card.size} if card else None,
     )
+
+
+def overview_json(catalog: Catalog, settings: Settings, now: int) -> dict[str, Any]:
+    """Windows at `now` (ms) with their hot keys, and what to do about those that are late: all that
+    are not dropped and the newest of the others, 240 at most, how many `older` ones there are, and
+    those that are `missing`.
+    """
+    calendar = calendar_of(catalog)
+    found = recent_windows(catalog, calendar, now)
+    shown = found[-SHOWN_MAX:]
+    specs = catalog.specs([window.id for window in shown])
+    rows = [WindowRow(one, late(one, now, settings), specs.get(one.id)) for one in shown]
+    missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
+    return {
+        "now": now,
+        "older": len(found) - len(shown),
+        "missing": [span.id for span in missing],
+        "windows": [
+            listed_json(row) | ({"remedy": remedy_of(row.window)} if row.late else {})
+            for row in rows
+        ],
+    }
 
 
 def _tables(made: Pipeline, windows: Sequence[Window]) -> dict[str, TableCard]:

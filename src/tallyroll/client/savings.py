@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Self
 
-from tallyroll.write_units import ELEMENTS_MAX, IDENTITY_UNITS, record_units, shared_units
+from tallyroll.limits import ELEMENTS_MAX, IDENTITY_UNITS, record_units, shared_units
 
 BATCH_RECORDS = 980
 ITEM_BYTES = 150  # of a record's item, beside its key and its data

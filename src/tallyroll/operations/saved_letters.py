@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from threading import Lock
-from typing import TextIO
+from typing import Any, TextIO
 
 from tallyroll.errors import StoreError
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.windows import iso
+from tallyroll.model.windows import WindowId, iso
 from tallyroll.operations.letter_events import BODIES_AT_ONCE
 from tallyroll.ports.dead_letters import DeadLetters
 from tallyroll.ports.effects import Effects
@@ -62,6 +63,36 @@ class LetterFile:
             self.unread += len(batch) - len(read)
             self.problem = next((problem for _, problem in bodies if problem), self.problem)
         return read
+
+
+class LetterGroups:
+    """Dead letters counted by reason and window."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, WindowId], tuple[int, int, int]] = {}
+
+    def add(self, batch: Sequence[ReceivedLetter]) -> None:
+        """Add letters that were not added before."""
+        for letter in batch:
+            group = letter.why, letter.window or ""
+            number, oldest, arrived = self._groups.get(group, (0, sys.maxsize, sys.maxsize))
+            oldest, arrived = min(oldest, letter.first_sent), min(arrived, letter.arrived)
+            self._groups[group] = number + 1, oldest, arrived
+
+    def json(self) -> list[dict[str, Any]]:
+        """The groups as JSON, by reason: how many letters, when the oldest message was sent, and
+        when the first letter expires.
+        """
+        return [
+            {
+                "reason": reason,
+                "window": window or None,
+                "count": number,
+                "oldest": iso(oldest),
+                "expires": expires(arrived),
+            }
+            for (reason, window), (number, oldest, arrived) in sorted(self._groups.items())
+        ]
 
 
 def body_of(letter: ReceivedLetter, letters: DeadLetters) -> Body:

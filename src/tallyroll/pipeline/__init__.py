@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Teardown
-    from tallyroll.ports.shared_cache import SharedCache
+    from tallyroll.ports.counting.shared_cache import SharedCache
     from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import PortReader
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tallyroll.adapters.aws.account import AwsAccount
-from tallyroll.adapters.aws.client import Observe, region
+from tallyroll.adapters.aws.client import Caller, LateClient, Observe, region
+from tallyroll.adapters.aws.metered import Meter, MeteredClient
 from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.adapters.dynamodb.tools.canary import CanaryTable
 from tallyroll.adapters.system import SystemEffects
@@ -21,16 +22,23 @@ Tell = Callable[[str], None]
 
 
 def checkup(
-    settings: Settings, tell: Tell, *, bucket: str | None, named: bool, deep: bool
+    settings: Settings,
+    tell: Tell,
+    *,
+    bucket: str | None,
+    named: bool,
+    deep: bool,
+    ports: Mapping[str, object] = {},
 ) -> Checkup:
     """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
 
-    `bucket` takes the place of the deployment's, `deep` asks for reads of all tables.
+    `bucket` takes the place of the deployment's, `deep` asks for reads of all tables; `ports` are
+    the pipeline's.
     """
     found = deployed(settings, Pipeline(settings).deployment, tell)
     settings = replace(found.settings, bucket=bucket) if bucket else found.settings
     settings, queue, dead_letters = queue_urls.with_found_queues(settings, tell, named=named)
-    made = Pipeline(settings)
+    made = Pipeline(settings, ports=ports)
     return Checkup(
         settings=settings,
         catalog=made.catalog,
@@ -49,6 +57,14 @@ def checkup(
         rights=made.rights,
         configured=found.differ,
     )
+
+
+def metered() -> tuple[Mapping[str, object], Callable[[], float]]:
+    """A pipeline's way to DynamoDB, and what its reads took in the last minute."""
+    effects = SystemEffects()
+    meter = Meter(effects.now)
+    client = MeteredClient(LateClient("dynamodb"), meter)
+    return {"dynamodb": Caller(client, effects)}, meter.a_minute
 
 
 def account(settings: Settings, *, with_canary: bool) -> tuple[AwsAccount, CanaryTable | None]:

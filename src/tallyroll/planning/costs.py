@@ -11,6 +11,7 @@ from tallyroll.limits import (
     QUEUE_CHARGED_BYTES,
     READ_UNIT_BYTES,
     WARM_WRITE_UNITS_MIN,
+    write_units,
 )
 from tallyroll.planning import prices
 from tallyroll.planning.identities import ITEM_BYTES as IDENTITY_BYTES
@@ -26,7 +27,6 @@ from tallyroll.planning.writes import (
     distinct_keys,
 )
 from tallyroll.settings import Settings
-from tallyroll.write_units import write_units
 
 HOURS_A_MONTH = 730
 SECONDS_A_MONTH = HOURS_A_MONTH * 3_600

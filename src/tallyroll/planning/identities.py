@@ -12,6 +12,7 @@ from math import ceil
 
 from tallyroll.limits import (
     IDENTITY_COPIES_DAYS,
+    IDENTITY_UNITS,
     PARTITION_WRITE_UNITS,
     WARM_UNITS_MAX,
     WARM_WRITE_UNITS_MIN,
@@ -19,7 +20,6 @@ from tallyroll.limits import (
 from tallyroll.planning import prices
 from tallyroll.planning.load import PeakLoad
 from tallyroll.settings import Settings
-from tallyroll.write_units import IDENTITY_UNITS
 
 HEADROOM = 1.25  # of warm throughput over the peak
 ITEM_BYTES = 124  # of an item, with a key of ten bytes; a test compares

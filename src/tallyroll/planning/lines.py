@@ -10,6 +10,7 @@ from typing import Any
 from tallyroll.limits import (
     GATES_MAX,
     GATES_PER_COMMIT,
+    IDENTITY_UNITS,
     IN_FLIGHT_MAX,
     PARTITION_READ_UNITS,
     PARTITION_WRITE_UNITS,
@@ -34,7 +35,6 @@ from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.suffixes import product_shares, product_warning
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
 from tallyroll.settings import Settings
-from tallyroll.write_units import IDENTITY_UNITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tallyroll.limits import (
     PARTITION_READ_UNITS,
     PARTITION_WRITE_UNITS,
 )
-from tallyroll.write_units import write_units as units_of
+from tallyroll.limits import write_units as units_of
 
 
 class PartitionUnits(NamedTuple):

@@ -2,7 +2,7 @@
 
 The writer sorts a batch's records by key, and fills one transaction after the other: a record, its
 id if that stays taken beyond the window, and for each new key an addition to its tally, beside the
-check of a gate. What each of them takes, `tallyroll.write_units` says. A test compares the formulas
+check of a gate. What each of them takes, `tallyroll.limits` says. A test compares the formulas
 with the writer's own requests.
 """
 
@@ -11,11 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, expm1, log1p
 
-from tallyroll.limits import ACTION_UNITS, TRANSACTION_BYTES_PLANNED
+from tallyroll.limits import (
+    ACTION_UNITS,
+    ELEMENT_BYTES_MAX,
+    ELEMENTS_MAX,
+    TRANSACTION_BYTES_PLANNED,
+    record_units,
+    shared_units,
+)
 from tallyroll.planning.identities import ITEM_BYTES
 from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.shards import KeyWrites
-from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
 
 GATE_UNITS_A_WINDOW = 3  # put in a transaction at two units, shut at one
 CHECK_UNITS = 2  # of the window's state, once a transaction that puts gates

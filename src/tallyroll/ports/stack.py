@@ -68,13 +68,16 @@ class QueueRules:
 
 @dataclass(frozen=True, slots=True)
 class AlarmCard:
-    """An alarm: whether its actions are enabled, and the ARNs of the topics that it notifies when
-    it begins.
+    """An alarm: whether its actions are enabled, the ARNs of the topics that it notifies when it
+    begins, the store's word for its state (`OK`, `ALARM`, `INSUFFICIENT_DATA`), and what it says:
+    its sentence and its entry in the runbook.
     """
 
     name: str
     enabled: bool
     topics: Sequence[str]
+    state: str = ""
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,9 @@ class Stack(Protocol):
 
     def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
         """Those of the alarms that exist, composite ones too."""
+
+    def all_alarms(self) -> Sequence[AlarmCard]:
+        """All alarms of the pipeline, composite ones too."""
 
     def subscriptions(self, topic: str) -> Sequence[Subscription]:
         """The subscriptions of the topic of this ARN. Raises Missing."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from tallyroll.errors import UsageError
 from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.counting.glances import Glances
+from tallyroll.ports.counting.shared_cache import SharedCache
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.glances import Glances
-from tallyroll.ports.shared_cache import SharedCache
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counting.counter import Counter

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallyroll.adapters.dynamodb.throughput import METERING, cold_throughput, new_throughput
-from tallyroll.limits import PARTITION_WRITE_UNITS
+from tallyroll.limits import PARTITION_WRITE_UNITS, write_units
 from tallyroll.settings import Settings
-from tallyroll.write_units import write_units
 from tests.harness.pipeline import record_with
 
 

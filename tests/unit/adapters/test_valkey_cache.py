@@ -13,7 +13,7 @@ import pytest
 
 from tallyroll.adapters.valkey_cache import ValkeyCache
 from tallyroll.errors import StoreError, Unknown
-from tallyroll.ports.shared_cache import ENTRY_BYTES_MAX
+from tallyroll.ports.counting.shared_cache import ENTRY_BYTES_MAX
 from tallyroll.reads.reader import PortReader
 from tests.harness.keyspaces import certificate
 from tests.harness.valkey import HOST, server, url_of, with_tls

@@ -6,7 +6,7 @@ import pytest
 
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
-from tallyroll.operations.status import PipelineStatus, status_of
+from tallyroll.operations.overview.status import PipelineStatus, status_of
 from tallyroll.ports.queue import Backlog
 from tallyroll.ports.writer_notes import Reception
 from tests.harness.doctoring import case_of

@@ -11,7 +11,7 @@ from tallyroll.adapters.dynamodb.items import identity_item
 from tallyroll.adapters.dynamodb.throughput import METERING
 from tallyroll.ingest.transactions import plan as transactions_of
 from tallyroll.lifecycle.state_machine import freeze
-from tallyroll.limits import ID_BYTES_MAX, KEY_BYTES_MAX, TABLE_UNITS_QUOTA
+from tallyroll.limits import ID_BYTES_MAX, IDENTITY_UNITS, KEY_BYTES_MAX, TABLE_UNITS_QUOTA
 from tallyroll.model.events import Event, decode, event_body
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, record_of
@@ -25,7 +25,6 @@ from tallyroll.planning.plan import Plan, planned
 from tallyroll.planning.writes import batch_writes
 from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
-from tallyroll.write_units import IDENTITY_UNITS
 from tests.harness.item_sizes import item_bytes
 from tests.unit.planning.test_plan import BATCH, EVENTS_ALONE, WORKLOADS
 

@@ -42,6 +42,7 @@ _UNKNOWN = frozenset({"InvalidAction", "NotImplemented", "UnknownOperationExcept
 _INVALID = "InvalidInput"
 _CONTRIBUTORS_MAX = 100  # AWS's own; without it a report names ten
 _HEAT_PERIOD_S = 60  # of the rules' datapoints, which are not looked at
+_ALARM_TYPES = ("MetricAlarm", "CompositeAlarm")
 _FORBIDDEN, _ALLOWED = "explicitDeny", "allowed"
 _QUEUE_ATTRIBUTES = (
     "MessageRetentionPeriod",
@@ -102,20 +103,26 @@ class AwsStack:
         )
 
     def alarms(self, names: Sequence[str]) -> Sequence[AlarmCard]:
-        # Without the types there are no composite alarms in the reply.
-        types = ("MetricAlarm", "CompositeAlarm")
-        found = self.cloudwatch_caller.read(
-            "DescribeAlarms", AlarmNames=[*names], AlarmTypes=[*types]
-        )
-        alarms = (alarm for kind in types for alarm in found.get(f"{kind}s", ()))
-        return [
-            AlarmCard(
-                name=str(alarm["AlarmName"]),
-                enabled=alarm.get("ActionsEnabled") is not False,
-                topics=[arn for arn in alarm.get("AlarmActions", ()) if arn.split(":")[2] == "sns"],
+        return self._alarms(AlarmNames=[*names])
+
+    def all_alarms(self) -> Sequence[AlarmCard]:
+        begin = f"{self.settings.name}-"
+        found = self._alarms(AlarmNamePrefix=begin)
+        # Another pipeline's name may begin so. Each alarm names its own entry in the runbook.
+        return [one for one in found if one.says.endswith(f"#{one.name.removeprefix(begin)}")]
+
+    def _alarms(self, **which: object) -> list[AlarmCard]:
+        found: list[AlarmCard] = []
+        while True:
+            # Without the types there are no composite alarms in the reply.
+            reply = self.cloudwatch_caller.read(
+                "DescribeAlarms", AlarmTypes=[*_ALARM_TYPES], **which
             )
-            for alarm in alarms
-        ]
+            for kind in _ALARM_TYPES:
+                found += map(_alarm, reply.get(f"{kind}s", ()))
+            if not reply.get("NextToken"):
+                return found
+            which["NextToken"] = reply["NextToken"]
 
     def subscriptions(self, topic: str) -> Sequence[Subscription]:
         found: list[Subscription] = []
@@ -327,3 +334,13 @@ def _refused(result: Mapping[str, Any]) -> bool:
     of_resources = result.get("ResourceSpecificResults") or ()
     lacks = any(one.get("MissingContextValues") for one in (result, *of_resources))
     return decision != _ALLOWED and not lacks
+
+
+def _alarm(alarm: Mapping[str, Any]) -> AlarmCard:
+    return AlarmCard(
+        name=str(alarm["AlarmName"]),
+        enabled=alarm.get("ActionsEnabled") is not False,
+        topics=[arn for arn in alarm.get("AlarmActions", ()) if arn.split(":")[2] == "sns"],
+        state=str(alarm.get("StateValue", "")),
+        says=str(alarm.get("AlarmDescription", "")),
+    )

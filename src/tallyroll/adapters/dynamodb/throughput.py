@@ -14,17 +14,20 @@ from typing import Any
 
 from tallyroll.limits import (
     ACTION_UNITS,
+    ELEMENT_BYTES_MAX,
+    ELEMENTS_MAX,
     PARTITION_WRITE_UNITS,
     TRANSACTION_BYTES_PLANNED,
     WARM_READ_UNITS_MIN,
     WARM_WRITE_UNITS_MIN,
+    record_units,
+    shared_units,
 )
 from tallyroll.model.items import sized, tombstone_bytes
 from tallyroll.model.records import Record
 from tallyroll.model.retractions import Tombstone
 from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Metering
 from tallyroll.settings import Settings
-from tallyroll.write_units import ELEMENT_BYTES_MAX, ELEMENTS_MAX, record_units, shared_units
 
 HEADROOM = 1.5  # of warm throughput over the peak of the last windows
 

@@ -6,13 +6,12 @@ Source: Amazon Keyspaces Developer Guide, "Read/write capacity modes" and "Quota
 
 from __future__ import annotations
 
-from tallyroll.limits import PARTITION_WRITE_UNITS, READ_UNIT_BYTES, UNIT_BYTES
+from tallyroll.limits import PARTITION_WRITE_UNITS, READ_UNIT_BYTES, UNIT_BYTES, write_units
 from tallyroll.model.formats.payloads import manifest_in
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
 from tallyroll.model.tallies import ReadCost
 from tallyroll.ports.store import Metering
-from tallyroll.write_units import write_units
 
 ROW_BYTES_MAX = 1_000_000
 ROWS_MAX = 100  # of one commit, after which a gate is read

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 from cyclopts import App, Parameter
 
@@ -28,9 +28,9 @@ from tallyroll.cli.dlq.redriving import redrive
 from tallyroll.cli.screen import Screen, excerpt, number_of, printable, short_time
 from tallyroll.errors import Missing, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter
-from tallyroll.model.windows import WindowId, iso, window_id
+from tallyroll.model.windows import window_id
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
-from tallyroll.operations.saved_letters import LetterFile, body_of, expires, letter_json
+from tallyroll.operations.saved_letters import LetterFile, LetterGroups, body_of, letter_json
 from tallyroll.ports.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
@@ -65,26 +65,13 @@ def list_letters(*, limit: Limit = None, run: Run) -> int:
       tallyroll dlq list --json
     """
     made, screen = run.pipeline(run.with_queues()), run.screen
-    groups: dict[tuple[str, WindowId], tuple[int, int, int]] = {}
+    groups = LetterGroups()
 
     def count(_: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
-        for letter in batch:
-            group = letter.why, letter.window or ""
-            number, oldest, arrived = groups.get(group, (0, sys.maxsize, sys.maxsize))
-            oldest, arrived = min(oldest, letter.first_sent), min(arrived, letter.arrived)
-            groups[group] = number + 1, oldest, arrived
+        groups.add(batch)
 
     scan = scan_through(made, count, limit or LOOKED_AT, screen)
-    found: list[dict[str, Any]] = [
-        {
-            "reason": reason,
-            "window": window or None,
-            "count": number,
-            "oldest": iso(oldest),
-            "expires": expires(arrived),
-        }
-        for (reason, window), (number, oldest, arrived) in sorted(groups.items())
-    ]
+    found = groups.json()
     screen.show(
         ("reason", "window", "count", "oldest sent", "expires"),
         found,
@@ -94,7 +81,7 @@ def list_letters(*, limit: Limit = None, run: Run) -> int:
             "expires": short_time(group["expires"]).partition(" ")[0],  # the day
         },
     )
-    if not groups:
+    if not found:
         screen.tell("no dead letters")
     return int(show_missed(scan, screen))
 

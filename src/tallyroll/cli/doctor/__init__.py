@@ -61,7 +61,7 @@ def show_checks(found: Iterable[Check], screen: Screen, names: Collection[str]) 
     checks, width = [], max(map(len, names)) + 1
     for check in found:
         checks.append(check)
-        screen.line(_json(check), "\n".join(_lines(check, width)))
+        screen.line(check_json(check), "\n".join(_lines(check, width)))
         sys.stdout.flush()
     screen.tell(_summary(checks))
     levels = {check.level for check in checks}
@@ -70,7 +70,7 @@ def show_checks(found: Iterable[Check], screen: Screen, names: Collection[str]) 
     return NOT_CHECKED if Level.UNCHECKED in levels else ALL_WELL
 
 
-def _json(check: Check) -> dict[str, Any]:
+def check_json(check: Check) -> dict[str, Any]:
     """A check as JSON, with every sign that is not fine."""
     signs = [
         known(level=sign.level.word, text=sign.text, remedy=sign.remedy, window=sign.window)

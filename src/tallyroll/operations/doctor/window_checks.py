@@ -129,9 +129,14 @@ def stuck(case: Checkup) -> Iterator[Sign]:
     for window in case.windows.values():
         text = late(window, now, case.settings)
         if text and case.unchanged(window):
-            yield finding_of(window.id, text, _LATE.get(window.status, ""))
+            yield finding_of(window.id, text, remedy_of(window))
     live = sum(window.status is not Status.DROPPED for window in case.windows.values())
     yield fine(f"windows that are not dropped: {live:,}, none is late")
+
+
+def remedy_of(window: Window) -> str:
+    """What to do about a window that is late in its step; "" if nothing is known."""
+    return _LATE.get(window.status, "")
 
 
 def gaps(case: Checkup) -> Iterator[Sign]:

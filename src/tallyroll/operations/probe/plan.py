@@ -13,7 +13,7 @@ from functools import partial
 
 from tallyroll.client.packing import pack
 from tallyroll.errors import Missing
-from tallyroll.limits import QUEUE_BATCH_MAX, SKEW_MS_MAX
+from tallyroll.limits import IDENTITY_UNITS, QUEUE_BATCH_MAX, SKEW_MS_MAX
 from tallyroll.model.amounts import MICROS
 from tallyroll.model.events import Event, message_body
 from tallyroll.model.formats.fields import check_key
@@ -24,7 +24,6 @@ from tallyroll.model.windows import window_id
 from tallyroll.operations.probe.history import Fact, Identity
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
-from tallyroll.write_units import IDENTITY_UNITS
 
 SENDERS = READERS = 4
 EVENTS_MAX, KEYS_MAX = 100_000, 100

@@ -22,7 +22,7 @@ from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.model.tallies import ReadCost
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.shared_cache import ENTRY_BYTES_MAX, SharedCache
+from tallyroll.ports.counting.shared_cache import ENTRY_BYTES_MAX, SharedCache
 from tallyroll.reads.counts import Count, PeriodCount, WindowCount
 
 Asked = tuple[str, int | None, int | None, bool]

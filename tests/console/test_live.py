@@ -1,0 +1,144 @@
+"""The page while the pipeline goes on, stops answering, or answers in part."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tallyroll.model.states import Status
+from tests.console.pages import Pages
+from tests.console.stage import Stage
+from tests.console.views import PATIENCE_MS, go, opened, row, status
+from tests.harness.doctoring import first, grown
+from tests.harness.pipeline import MINUTE, WINDOW, hour
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def test_an_event_appears_by_itself(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    stage.count({"Ada": 30, "Radia": 5_000})
+    expect(row(page, "Ada")).to_contain_text("1,235")
+    expect(row(page, "Radia")).to_contain_text("5,000")
+
+
+@pytest.mark.proof
+def test_a_close_and_a_drop_take_nothing_away(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    with stage.held() as pipeline:
+        closed, dropped = first(pipeline, Status.OPEN), first(pipeline, Status.SEALED)
+    with stage.held() as pipeline:
+        grown(1, pipeline)
+    stage.count({"Ada": 1})
+    expect(row(page, "Ada")).to_contain_text("1,206")
+    expect(status(page)).to_contain_text("exact")
+    expect(page.get_by_role("main")).to_contain_text(hour(9))
+    with stage.held() as pipeline:
+        assert pipeline.state(closed).status is Status.SEALED
+        assert pipeline.state(dropped).status is Status.DROPPED
+    go(page, "windows")
+    expect(row(page, dropped)).to_contain_text("dropped")
+    with stage.held() as pipeline:
+        grown(1, pipeline)
+    expect(row(page, WINDOW)).to_contain_text("sealed")
+
+
+def test_an_incomplete_answer_says_what_is_missing(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    expect(status(page)).to_contain_text("exact")
+    stage.cut_off(WINDOW)
+    expect(status(page)).to_contain_text("incomplete")
+    expect(status(page)).to_contain_text(WINDOW)
+    expect(status(page)).not_to_contain_text("exact")
+
+
+@pytest.mark.parametrize("how", ["no answer", "unavailable"])
+def test_a_backend_may_go_and_come_back(how: str, stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    stage.go(how)
+    expect(status(page)).to_contain_text("no answer")
+    expect(status(page)).not_to_contain_text("exact")
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    last = page.locator("time").first.get_attribute("datetime")
+    with page.expect_request("**/api/tonight*", timeout=PATIENCE_MS):
+        pass
+    assert page.locator("time").first.get_attribute("datetime") == last
+    stage.come_back()
+    stage.count({"Ada": 1})
+    expect(row(page, "Ada")).to_contain_text("1,206")
+    expect(status(page)).to_contain_text("exact")
+
+
+def slowed(pages: Pages, stage: Stage) -> Page:
+    """A page whose timers run when the test says so."""
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    return page
+
+
+@pytest.mark.proof
+def test_the_page_asks_a_dead_backend_ever_less(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = slowed(pages, stage)
+    stage.go("no answer")
+    asked = []
+    for _ in range(2):
+        before = stage.asked["tonight"]
+        for _ in range(5 * 60):
+            page.clock.run_for(1_000)
+        asked.append(stage.asked["tonight"] - before)
+    assert 0 < asked[1] <= asked[0] < 30
+
+
+@pytest.mark.proof
+def test_a_hidden_page_asks_nothing(stage: Stage, pages: Pages) -> None:
+    page = slowed(pages, stage)
+    show(page, "hidden")
+    before = dict(stage.asked)
+    page.clock.run_for(10 * MINUTE)
+    assert stage.asked == before
+    stage.count({"Ada": 1})
+    show(page, "visible")
+    expect(row(page, "Ada")).to_contain_text("1,206")
+
+
+def show(page: Page, visibility: str) -> None:
+    """Let the page believe that it is hidden, or seen again."""
+    page.evaluate(
+        """(value) => {
+          const hidden = value === "hidden";
+          Object.defineProperty(document, "visibilityState", { value, configurable: true });
+          Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        visibility,
+    )
+
+
+@pytest.mark.proof
+def test_a_long_night_leaves_nothing_behind(stage: Stage, pages: Pages) -> None:
+    page = slowed(pages, stage)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def left() -> dict[str, int]:
+        session.send("HeapProfiler.collectGarbage")
+        found = session.send("Performance.getMetrics")["metrics"]
+        kept = {"Nodes", "JSEventListeners", "Documents"}
+        return {each["name"]: each["value"] for each in found if each["name"] in kept}
+
+    def updates(number: int) -> None:
+        for _ in range(number):
+            stage.count({"Ada": 1})
+            with page.expect_response("**/api/tonight*"):
+                page.clock.run_for(2_000)
+
+    updates(10)
+    early = left()
+    updates(80)
+    late = left()
+    assert all(late[name] <= early[name] + 50 for name in early), (early, late)
