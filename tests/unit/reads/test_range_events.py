@@ -254,10 +254,15 @@ def test_answers_stay_below_what_a_function_may_answer(written: Pipeline, limit:
     assert sorted(ids(*found)) == sorted([*IDS, *large, *large])
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 6, 100])
 def test_an_iterator_that_pages_by_itself(
-    written: Pipeline, monkeypatch: pytest.MonkeyPatch
+    written: Pipeline, monkeypatch: pytest.MonkeyPatch, most: int, sealed: bool
 ) -> None:
-    monkeypatch.setattr(events, "STREAMED_EVENTS", 3)
+    """Windows of about a page are read side by side, and larger ones by themselves."""
+    if sealed:
+        seal_07(written)
+    monkeypatch.setattr(events, "STREAMED_EVENTS", most)
     reader = written.reader()
     assert [one.what.id for one in reader.events_within("k")] == IDS
     assert [one.what.id for one in reader.events_within("k", START)] == IDS[4:]

@@ -38,7 +38,7 @@ from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dro
 LISTED_AT_ONCE = 48  # windows whose states are listed together
 WINDOWS_AT_ONCE = 4  # that are read side by side, each from up to 16 shards
 STREAMED_EVENTS, STREAMED_BYTES = 10_000, 8 * 1024 * 1024  # of a page that no answer has to hold
-STREAMED_ENOUGH = STREAMED_EVENTS // 2  # else the next window would be read in two parts
+STREAMED_AT_ONCE = 2  # windows of so many events
 ORDERED_MAX = EVENTS_MAX
 
 
@@ -117,8 +117,9 @@ class RangeReads(Lookups):
         grid = calendar_of(self._catalog).grid
         then: RangePlace | None = place
         while then:
+            streamed = then.position == BEGIN  # a large window is read by itself
             page = self._page_of(
-                grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS, STREAMED_ENOUGH
+                grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS, streamed=streamed
             )
             if page.then == then:
                 raise Throttled("events: nothing of a page could be read in time", "NoProgress")
@@ -143,10 +144,12 @@ class RangeReads(Lookups):
         most: int,
         size: int,
         time_left_ms: int,
-        enough: int | None = None,
+        *,
+        streamed: bool = False,
     ) -> EventsPage:
-        """At most so many events and about so many bytes; ends behind a window with `enough`."""
-        enough = min(enough or most, most)
+        """At most so many events and about so many bytes; if it is `streamed`, so many of each of
+        some windows that are read side by side.
+        """
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
         found: list[FoundEvent] = []
@@ -154,7 +157,7 @@ class RangeReads(Lookups):
         def page(then: RangePlace | None, *, complete: bool = True) -> EventsPage:
             return EventsPage(query, tuple(found), then, complete, now)
 
-        for first, windows in self._groups(grid, query, place, most, found):
+        for first, windows in self._groups(grid, query, place, most, found, streamed=streamed):
             if self._effects.now() >= deadline:
                 return page(place if first == place.window else RangePlace(first), complete=False)
             if not windows:
@@ -162,15 +165,18 @@ class RangeReads(Lookups):
             asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
             for window, part, marked in self._parts_of(windows, asked, place):
                 taken = sum(map(event_bytes, part.found))
-                if found and taken > size + LAST_BYTES_MAX:
+                if found and taken > size + LAST_BYTES_MAX and not streamed:
                     return page(RangePlace(window.start))
                 found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
                 size -= taken
                 if part.then:
                     return page(RangePlace(window.start, part.then), complete=part.complete)
-                if len(found) >= enough or size <= 0:
+                if (len(found) >= most or size <= 0) and not streamed:
                     ended = window.end >= query.span.end
                     return page(None if ended else RangePlace(window.end))
+            if streamed and found:
+                end = windows[-1].end
+                return page(RangePlace(end) if end < query.span.end else None)
         return page(None)
 
     def _groups(
@@ -180,11 +186,14 @@ class RangeReads(Lookups):
         place: RangePlace,
         most: int,
         found: Sequence[FoundEvent],
+        *,
+        streamed: bool,
     ) -> Iterator[tuple[int, list[Window]]]:
         """The windows from a place on that may hold events of the key, in groups to be read side by
         side, each with its start (ms): as many as are known to hold no more than a page of `most`
         events has room for beside those `found` so far. Before each listing of windows comes an
-        empty group.
+        empty group. For a `streamed` page: as many as have two pages, and one of an unknown number
+        of events has one.
         """
         at = place.window
         while at < query.span.end:
@@ -201,6 +210,9 @@ class RangeReads(Lookups):
                 if window.status.sealed and not dropped(window) and n is None:
                     continue
                 room = most - len(found) - held
+                if streamed:
+                    room = STREAMED_AT_ONCE * most - held
+                    n = most if n is None else n if n <= most else STREAMED_AT_ONCE * most
                 if group and (n is None or n > room or len(group) == WINDOWS_AT_ONCE):
                     yield group[0].start, group
                     group, held = [], 0
