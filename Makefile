@@ -69,7 +69,7 @@ proof: $(VENV)/dev.stamp engine ## Run what `make test` leaves out, coverage, an
 test-matrix: $(VENV)/dev.stamp ### Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
 	@$(PY) -m release.matrix --jobs $(JOBS) $(ARGS)
 
-bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n)
+bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measure each part (EVENTS=n RECORDS=n KEYS=n STREAMED=n)
 	@$(PY) -m benchmarks.peers $(EVENTS) $(ARGS)
 	@$(PY) -m benchmarks.levelling $(ARGS)
 	@$(PY) -m benchmarks.suffixes
@@ -80,6 +80,7 @@ bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measur
 	@$(PY) -m benchmarks.redriving
 	@$(PY) -m benchmarks.retracting
 	@$(PY) -m benchmarks.reading
+	@$(PY) -m benchmarks.reading_ranges $(STREAMED)
 	@$(PY) -m benchmarks.producing
 	@$(PY) -m benchmarks.keyspaces
 

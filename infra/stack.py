@@ -21,7 +21,11 @@ class TallyrollStack(cdk.Stack):
 
     def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
         super().__init__(scope, id_, description=f"Tallyroll pipeline {options.name}")
-        code = function_code(with_boto3=options.boto3 == "pinned", with_tracer=options.tracer)
+        code = function_code(
+            with_boto3=options.boto3 == "pinned",
+            with_tracer=options.tracer,
+            with_cache=bool(options.cache_url),
+        )
         tell_colder_starts(self, options, RUNTIME)
         self.pipeline = Tallyroll(self, "Pipeline", options=options, code=code)
         identities = self.pipeline.identities

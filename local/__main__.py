@@ -238,8 +238,8 @@ def _run(
         on_error=failed,
     )
     api_at = HttpApi(pipeline.aggregator, tuple(ROUTES), api_port)
-    console_port = options.port + PORTS if options.port else 0
-    with pipeline, api_at as api, console_of(aws, console_port) as console:
+    after = options.port + PORTS if options.port else 0
+    with pipeline, api_at as api, console_of(aws, after) as console:
         environment = {**aws.environment, _API_URL: api.url}
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in environment.items())
         print(exports, end="")

@@ -12,7 +12,7 @@ from tallyroll.cli.arguments import Run
 from tallyroll.console.answers import Answers
 from tallyroll.console.server import ConsoleServer
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, PORT_MAX = "127.0.0.1", 65_536
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def console_of(aws: Embedded, port: int = 0) -> Iterator[str]:
     os.environ.update(aws.environment)
     with Run.connecting(None, as_json=False) as run:
         routes = Answers.of(run).routes
-    with ConsoleServer.at(LOOPBACK, (port, 0), routes) as server:
+    with ConsoleServer.at(LOOPBACK, (port % PORT_MAX, 0), routes) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

@@ -2,7 +2,8 @@
 
 Copied out of the running environment, so that it needs neither Docker nor a network, and what is
 deployed is what the tests ran on. boto3 is left out unless it is asked for: Lambda's runtimes bring
-one, which AWS keeps up to date. So is what Powertools' Tracer needs. The same sources, packages and
+one, which AWS keeps up to date. So are what Powertools' Tracer needs, and the client of a shared
+cache. The same sources, packages and
 interpreter give the same bytes, hence the same asset hash.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path, PurePath
 ROOT = Path(__file__).resolve().parents[1]
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 TRACER = "aws-xray-sdk"  # what the extra `tracer` adds
+CACHE = "valkey"  # and the extra `cache`
 RUNTIME = f"python3.{sys.version_info.minor}"  # Lambda's name of what the byte-code is for
 UNPACKED_AT = "/var/task"  # where Lambda unpacks a function's code
 
@@ -58,6 +60,7 @@ def assemble(
     *,
     with_boto3: bool = False,
     with_tracer: bool = False,
+    with_cache: bool = False,
     sources: Sequence[Path] = SOURCES,
 ) -> None:
     """Fill the directory `target`, which is made if need be, with all that the functions import.
@@ -68,7 +71,8 @@ def assemble(
     for source in sources:
         for path, inside in sources_of(source):
             _copy(path, target / source.name / inside)
-    gather(target, packages(with_boto3=with_boto3, with_tracer=with_tracer))
+    found = packages(with_boto3=with_boto3, with_tracer=with_tracer, with_cache=with_cache)
+    gather(target, found)
 
 
 def gather(target: Path, found: Sequence[Distribution]) -> None:
@@ -93,15 +97,18 @@ def sources_of(folder: Path) -> Iterator[tuple[Path, PurePath]]:
             yield path, inside
 
 
-def packages(*, with_boto3: bool = False, with_tracer: bool = False) -> list[Distribution]:
+def packages(
+    *, with_boto3: bool = False, with_tracer: bool = False, with_cache: bool = False
+) -> list[Distribution]:
     """The installed packages that pyproject.toml names and what these need, sorted by name; without
-    what Lambda brings and what the tracer needs, unless asked for.
+    what Lambda brings, what the tracer needs and the shared cache's client, unless asked for.
 
     Raises BundleError for one that is not installed.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     left = [name for name, _ in map(_requirement, project["dependencies"])]
     left += [TRACER] if with_tracer else []
+    left += [CACHE] if with_cache else []
     found: dict[str, Distribution] = {}
     while left:
         name = left.pop()

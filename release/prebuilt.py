@@ -1,10 +1,10 @@
 """The functions' asset as the package carries it: its zip, what is in it, the licences, and
 the lock file of the driver of Amazon Keyspaces.
 
-    python -m release.prebuilt FOLDER [--boto3] [--tracer]
+    python -m release.prebuilt FOLDER [--boto3] [--tracer] [--cache]
 
-writes them into the folder. `make dist` writes those of the package, which has a second zip: what
-Powertools' Tracer needs beside the first.
+writes them into the folder. `make dist` writes those of the package, which has two more zips:
+what Powertools' Tracer needs beside the first, and the client of a shared cache.
 """
 
 from __future__ import annotations
@@ -23,33 +23,42 @@ from release.package import zip_folder
 
 # The names by which `tallyroll.cdk.code` finds them.
 FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
-CODE, TRACER, ABOUT, LICENCES = "functions.zip", "tracer.zip", "asset.json", "LICENSES.txt"
+CODE, TRACER, CACHE = "functions.zip", "tracer.zip", "cache.zip"
+ABOUT, LICENCES = "asset.json", "LICENSES.txt"
 DRIVER = "keyspaces.txt"
 _LICENCE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING|COPYRIGHT|AUTHORS)\b.*", re.IGNORECASE)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
-def build(folder: Path, *, with_boto3: bool = False, with_tracer: bool = False) -> None:
+def build(
+    folder: Path, *, with_boto3: bool = False, with_tracer: bool = False, with_cache: bool = False
+) -> None:
     """Write the asset into a folder, which is made if need be.
 
     Raises BundleError for a package that is not installed, that another version is locked of, or
     that has no text of its licence.
     """
-    _describe(folder, packages(with_boto3=with_boto3, with_tracer=with_tracer))
+    found = packages(with_boto3=with_boto3, with_tracer=with_tracer, with_cache=with_cache)
+    _describe(folder, found)
     with tempfile.TemporaryDirectory() as made:
-        assemble(Path(made), with_boto3=with_boto3, with_tracer=with_tracer)
+        assemble(Path(made), with_boto3=with_boto3, with_tracer=with_tracer, with_cache=with_cache)
         zip_folder(Path(made), folder / CODE)
 
 
 def build_for_package(folder: Path) -> None:
-    """Write the asset, and beside it what the tracer needs. Raises BundleError as `build` does."""
+    """Write the asset, and beside it what the tracer needs, and the shared cache's client. Raises
+    BundleError as `build` does.
+    """
     build(folder)
-    whole = packages(with_tracer=True)
-    _describe(folder, whole)
+    _describe(folder, packages(with_tracer=True, with_cache=True))
     there = {each.name for each in packages()}
-    with tempfile.TemporaryDirectory() as made:
-        gather(Path(made), [each for each in whole if each.name not in there])
-        zip_folder(Path(made), folder / TRACER)
+    for name, whole in {
+        TRACER: packages(with_tracer=True),
+        CACHE: packages(with_cache=True),
+    }.items():
+        with tempfile.TemporaryDirectory() as made:
+            gather(Path(made), [each for each in whole if each.name not in there])
+            zip_folder(Path(made), folder / name)
 
 
 def _describe(folder: Path, found: list[Distribution]) -> None:
@@ -101,9 +110,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--boto3", action="store_true", help="with a boto3 of its own")
     parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
+    parser.add_argument("--cache", action="store_true", help="with the shared cache's client")
     options = parser.parse_args()
     try:
-        build(options.folder, with_boto3=options.boto3, with_tracer=options.tracer)
+        build(
+            options.folder,
+            with_boto3=options.boto3,
+            with_tracer=options.tracer,
+            with_cache=options.cache,
+        )
     except BundleError as error:
         sys.exit(str(error))
 

@@ -1,6 +1,6 @@
 """The software bill of materials of the functions' asset: CycloneDX 1.6, the same on two builds.
 
-python -m release.sbom [--boto3] [--tracer] > build/sbom.json
+python -m release.sbom [--boto3] [--tracer] [--cache] > build/sbom.json
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from release.bundle import packages
 _NOT_REPRODUCIBLE = ("serialNumber", "timestamp")
 
 
-def bill_of_materials(*, with_boto3: bool = False, with_tracer: bool = False) -> dict[str, Any]:
+def bill_of_materials(
+    *, with_boto3: bool = False, with_tracer: bool = False, with_cache: bool = False
+) -> dict[str, Any]:
     """The packages in the asset with versions and licences, as CycloneDX JSON.
 
     Raises BundleError for a package that is not installed.
@@ -33,7 +35,7 @@ def bill_of_materials(*, with_boto3: bool = False, with_tracer: bool = False) ->
         type=ComponentType.APPLICATION,
         bom_ref="tallyroll",
     )
-    found = packages(with_boto3=with_boto3, with_tracer=with_tracer)
+    found = packages(with_boto3=with_boto3, with_tracer=with_tracer, with_cache=with_cache)
     components = [_component(package) for package in found]
     bom.components.update(components)
     bom.register_dependency(bom.metadata.component, components)
@@ -63,8 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m release.sbom", description=__doc__)
     parser.add_argument("--boto3", action="store_true", help="the asset carries its own boto3")
     parser.add_argument("--tracer", action="store_true", help="with what the tracer needs")
+    parser.add_argument("--cache", action="store_true", help="with the shared cache's client")
     options = parser.parse_args()
-    bom = bill_of_materials(with_boto3=options.boto3, with_tracer=options.tracer)
+    bom = bill_of_materials(
+        with_boto3=options.boto3, with_tracer=options.tracer, with_cache=options.cache
+    )
     print(json.dumps(bom, indent=2))  # noqa: T201  (its output)
 
 

@@ -52,6 +52,7 @@ from tallyroll.telemetry import (
     add_gathering,
     add_kept,
     add_read,
+    add_shared,
     metrics_of,
     trace_error,
     traced,
@@ -87,6 +88,8 @@ def series() -> Response[str]:
 def _counted(answer: HttpAnswer) -> Response[str]:
     if gathering := answer.gathering:
         add_gathering(metrics, gathering)
+    if use := use_case().shared_use():
+        add_shared(metrics, use)
     missing = {window: why for count in answer.counts for window, why in count.why_missing.items()}
     if missing:
         logger.warning("windows not read", extra={"windows": missing})

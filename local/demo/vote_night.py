@@ -63,7 +63,6 @@ SETTINGS = Settings(
     drain_margin_ms=500,
     settle_ms=500,
     export_lease_ms=20_000,
-    export_segments=4,
     transactions_at_once=4,
     cache_live_ms=0,
     cache_calendar_ms=1_000,

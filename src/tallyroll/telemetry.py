@@ -25,6 +25,7 @@ from tallyroll.settings.texts import PREFIX
 if TYPE_CHECKING:  # each function loads its own at a cold start, and no other's
     from tallyroll.ingest.writer import BatchReport
     from tallyroll.lifecycle.runner import Rolled
+    from tallyroll.reads.counting.shared import SharedUse
     from tallyroll.reads.counts import Count, Gathering
 
 NAMESPACE = "Tallyroll"
@@ -100,6 +101,15 @@ def add_kept(metrics: Metrics, counts: Sequence[Count], *, confirmed: bool) -> N
         whole = sum(count.source == "read" for count in counts)
         metrics.add_metric("CountsKept", MetricUnit.Count, len(counts) - whole)
         metrics.add_metric("CountsRead", MetricUnit.Count, whole)
+
+
+def add_shared(metrics: Metrics, use: SharedUse) -> None:
+    """The metrics of the shared cache, where there is one: counts that it gave and did not give,
+    and calls of it that failed.
+    """
+    metrics.add_metric("SharedHits", MetricUnit.Count, use.hits)
+    metrics.add_metric("SharedMisses", MetricUnit.Count, use.misses)
+    metrics.add_metric("SharedErrors", MetricUnit.Count, use.errors)
 
 
 def add_gathering(metrics: Metrics, gathering: Gathering) -> None:

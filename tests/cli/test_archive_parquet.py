@@ -9,10 +9,11 @@ import pytest
 
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.archive.corrections import copy_corrections
+from tallyroll.errors import Refused
 from tests.cli.command_line import CommandLine
 from tests.harness.archives import Archived
 from tests.harness.pipeline import WINDOW
-from tests.harness.retracted_archives import correction_of, retracted_archive
+from tests.harness.retracted_archives import LIKE_PACKED, correction_of, retracted_archive
 
 HERE = ("--bucket", "memory")
 SUMS = "SELECT key, count(*) AS n, sum(value) AS v FROM events GROUP BY key ORDER BY key"
@@ -65,6 +66,52 @@ def test_parquet_is_made_verified_read_and_queried(cli: CommandLine, whole: Arch
         or sum(row["n"] for row in after.json) == 8
     )
     assert "those without a proven archive are left out" in after.err
+
+
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
+def test_an_event_with_the_id_of_a_packed_one_stays(
+    layout: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = retracted_archive(more=LIKE_PACKED)
+    taken = [correction_of(made, "e#p", 2, id="p", amount=1), correction_of(made, "e#p:3")]
+    made.pipeline.totals.correct(taken[:1])
+    cli = CommandLine(made.pipeline, monkeypatch, capsys)
+    if layout == "parquet":
+        assert cli.run("archive", "compact", *HERE).status == 0
+    query = "SELECT id, packet FROM events WHERE starts_with(id, 'p:') ORDER BY ALL"
+    found = cli.run("archive", "sql", query, "--json", *HERE).json
+    names = [(row["id"], row["packet"]) for row in found]
+    assert names == [("p:0", "p"), ("p:2", None), ("p:3", None)]
+    made.pipeline.totals.correct(taken[1:])
+    left = cli.run("archive", "sql", query, "--json", *HERE).json
+    assert [(row["id"], row["packet"]) for row in left] == names[:2]
+
+
+def test_what_is_taken_back_after_the_copy_is_known(
+    cli: CommandLine, whole: Archived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = DirectoryBucket(tmp_path)
+    for key in whole.bucket.list("archive/"):
+        copy.put(key, whole.bucket.get(key))
+    whole.pipeline.totals.correct([correction_of(whole, "e#e3")])
+    query = ("archive", "sql", "SELECT count(*) AS n FROM events", "--json")
+    asked = cli.run(*query, *HERE)
+    assert (asked.json, "copies" in asked.err) == ([{"n": 7}], False)
+    there = ("--dir", str(tmp_path))
+    unasked = cli.run(*query, *there)
+    assert unasked.json == [{"n": 8}]
+    assert "what was taken back later is among the events" in unasked.err
+    assert cli.run(*query, *there, "--against-totals").json == [{"n": 7}]
+
+    def refused(*_: object) -> int:
+        raise Refused("no right to read it", "AccessDenied")
+
+    monkeypatch.setattr(type(whole.pipeline.totals), "revision", refused)
+    without = cli.run(*query, *HERE)
+    assert (without.status, without.json) == (0, [{"n": 8}])
+    assert "is among the events; the totals table was not reached: no right" in without.err
+    failed = cli.run(*query, *HERE, "--against-totals")
+    assert (failed.status, failed.out) == (3, "")
 
 
 def test_a_flipped_bit_is_told(cli: CommandLine, whole: Archived) -> None:

@@ -12,7 +12,7 @@ from tallyroll.errors import Missing
 from tallyroll.model.states import Calendar
 from tallyroll.model.totals import Correction
 from tallyroll.model.windows import Grid, window_id
-from tallyroll.ports.glances import Glance, Glances
+from tallyroll.ports.counting.glances import Glance, Glances
 from tallyroll.reads.counting.singly import SingleGlances
 from tests.contract.engines import HOUR, START, WINDOW, Engine, counted, record
 

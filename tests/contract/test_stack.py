@@ -251,6 +251,22 @@ def test_alarms_of_both_kinds_and_the_topics_that_they_notify() -> None:
     assert asked["AlarmTypes"] == ["MetricAlarm", "CompositeAlarm"]
 
 
+def test_all_alarms_are_those_of_the_pipeline_alone() -> None:
+    """Another pipeline's name may begin with this one's."""
+    says = "messages stand there. What to do: docs/operations.md#dead-letters"
+    own = {"AlarmName": "votes-dead-letters", "AlarmDescription": says, "StateValue": "ALARM"}
+    pages = [
+        {"MetricAlarms": [own], "NextToken": "more"},
+        {"MetricAlarms": [{**own, "AlarmName": "votes-eu-dead-letters"}]},
+    ]
+    caller = Scripted({"DescribeAlarms": pages})
+    assert stack_of(caller).all_alarms() == [
+        AlarmCard("votes-dead-letters", True, [], "ALARM", says)
+    ]
+    assert [asked.get("NextToken") for _, asked in caller.calls] == [None, "more"]
+    assert {asked["AlarmNamePrefix"] for _, asked in caller.calls} == {"votes-"}
+
+
 def test_all_pages_of_subscriptions() -> None:
     def subscription(arn: str) -> dict[str, str]:
         return {"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "night@example.org"}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
+import signal
 import subprocess
 import sys
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -53,6 +56,28 @@ def test_a_small_vote_night_ends_exact(dynamodb_endpoint: str, tmp_path: Path) -
     found = find(DirectoryBucket(kept), SystemEffects(), "archive/vote-night/")
     assert sum(archive.proof.events for archive in found if archive.proof) == 3_001
     assert all(archive.proven for archive in found)
+
+
+@pytest.mark.proof
+def test_a_vote_night_is_shown_in_a_browser(dynamodb_endpoint: str) -> None:
+    small = ("--votes", "600", "--singles", "100", "--seconds", "3")
+    command = [sys.executable, "-m", "local.demo", "--console", *small]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as night:
+        try:
+            assert night.stdout
+            said = "".join(takewhile(lambda line: "Ctrl-C ends it" not in line, night.stdout))
+            [page] = re.findall(r"in a browser: (http://127\.0\.0\.1:\d+/)\?range=all", said)
+            ranking = {"complete": False}
+            while not ranking["complete"]:  # what was not read in time is read the next time
+                with urlopen(f"{page}api/tonight") as reply:
+                    ranking = json.load(reply)["ranking"]
+            exact = re.search(r"│ all +│ +([\d,]+) │", said)
+            assert exact, said
+            assert ranking["events"] == int(exact[1].replace(",", ""))
+            night.send_signal(signal.SIGINT)
+            assert night.wait(60) in (0, 4)  # 4: the machine was too slow for some of it
+        finally:
+            night.kill()
 
 
 @pytest.mark.cassandra

@@ -12,6 +12,7 @@ from tallyroll.errors import Throttled
 from tallyroll.reads.reader import PortReader
 from tests.functions.invocation import EVENTS, Invocations, load
 from tests.harness.pipeline import SMALL
+from tests.harness.shared_cache import HeldCache
 
 KEY = "video:aurora-over-tromso"
 
@@ -185,6 +186,24 @@ def test_reads_are_measured(functions: Invocations, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(PortReader, "counts", fail)
     functions.ask(load("aggregator-count.json"))
     assert functions.values()["ReadsFailed"] == 1
+
+
+def test_a_shared_cache_is_measured_where_there_is_one(functions: Invocations) -> None:
+    pipeline = functions.pipeline
+    functions.ask(load("aggregator-count.json"))
+    assert not [name for name in functions.values() if name.startswith("Shared")]
+    ports = (pipeline.store, pipeline.catalog, pipeline.totals, pipeline.effects)
+    cache = HeldCache(pipeline.effects)
+
+    def ask() -> list[float]:
+        reader = PortReader(SMALL, *ports, cache=cache)
+        functions.patch.setattr(pipeline, "reader", lambda: reader)
+        functions.ask(load("aggregator-count.json"))
+        return [functions.values()[f"Shared{name}"] for name in ("Hits", "Misses", "Errors")]
+
+    assert [ask(), ask()] == [[0, 1, 0], [1, 0, 0]]
+    cache.fails = True
+    assert ask() == [0, 1, 1]
 
 
 def test_gathering_is_measured(functions: Invocations) -> None:

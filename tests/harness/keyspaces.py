@@ -104,8 +104,8 @@ class Front:
             node = socket.create_connection((LOCALHOST, self.node_port))
             self._open += [client, node]
             if self._signed(client, node):
-                Thread(target=_pump, args=(node, client), daemon=True).start()
-                _pump(client, node)
+                Thread(target=pump, args=(node, client), daemon=True).start()
+                pump(client, node)
 
     def _signed(self, client: socket.socket, node: socket.socket) -> bool:
         """Pass messages on until the client has signed the nonce, or failed to."""
@@ -162,7 +162,8 @@ def _text(text: bytes) -> bytes:
     return struct.pack(">h", len(text)) + text
 
 
-def _pump(source: socket.socket, to: socket.socket) -> None:
+def pump(source: socket.socket, to: socket.socket) -> None:
+    """Pass on what comes, until one of them hangs up."""
     with suppress(OSError):
         while some := source.recv(65_536):
             to.sendall(some)

@@ -28,6 +28,10 @@ RETRACTIONS: tuple[dict[str, Any], ...] = (
 """Of nine in the window; all events of `k2` are among them. Those of packets are of one in chunks,
 too.
 """
+LIKE_PACKED: tuple[dict[str, Any], ...] = tuple(
+    {"key": "k0", "id": f"p:{index}", "ts": NOW, "value": 10 + index, "v": 1} for index in (2, 3)
+)
+"""Events with ids of their own, like those of the packet's events 2 and 3, of which 3 is taken."""
 
 
 def bodies() -> list[Any]:
@@ -41,14 +45,18 @@ def bodies() -> list[Any]:
 
 
 def retracted_archive(
-    *, proven: bool = True, attempt: str = "a1", without: Sequence[str] = ()
+    *,
+    proven: bool = True,
+    attempt: str = "a1",
+    without: Sequence[str] = (),
+    more: Sequence[Any] = (),
 ) -> Archived:
     """The window at 08 with single events, packets and one of two keys, some of them retracted; but
-    not those `without`, by their ids.
+    not those `without`, by their ids. `more` are further events.
     """
     asked = [retraction(**fields) for fields in RETRACTIONS if fields["id"] not in without]
     settings = replace(QUEUE, mapping=MAPPING)
-    made = exported(bodies(), attempt, settings=settings, retractions=asked)
+    made = exported([*bodies(), *more], attempt, settings=settings, retractions=asked)
     return as_archived(*made, proven=proven)
 
 

@@ -22,14 +22,19 @@ from tests.infra.templates import FUNCTIONS, of_type
 if TYPE_CHECKING:
     import aws_cdk as cdk
 
-_ZIPS = (prebuilt.CODE, prebuilt.TRACER)
+_ZIPS = (prebuilt.CODE, prebuilt.TRACER, prebuilt.CACHE)
+CACHED: dict[str, Any] = {
+    "cache_url": "rediss://a:b@cache.example",
+    "vpc_subnets": "subnet-0123456789abcdef0",
+    "vpc_security_groups": "sg-0123456789abcdef0",
+}
 with_sdk = pytest.mark.skipif(find_spec("aws_xray_sdk") is None, reason="it is an extra")
 [OTHER, *_] = [runtime for runtime in RUNTIMES if runtime != RUNTIME]
 
 
 @pytest.fixture(scope="module")
 def app(node: None, tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
-    """A user's app in the clone, with a pipeline for each of three sets of options."""
+    """A user's app in the clone, with a pipeline for each of some sets of options."""
     import aws_cdk as cdk
 
     from tallyroll.cdk import Tallyroll
@@ -40,6 +45,7 @@ def app(node: None, tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
         "usual": {"runtime": RUNTIME},
         "colder": {"runtime": OTHER},
         "pinned": {"runtime": RUNTIME, "boto3": "pinned"},
+        "cached": {"runtime": RUNTIME, **CACHED},
         **({"traced": {"runtime": RUNTIME, "tracer": True}} if find_spec("aws_xray_sdk") else {}),
     }
     for name, options in chosen.items():
@@ -75,6 +81,15 @@ def test_a_pinned_boto3_is_in_the_code(app: cdk.App) -> None:
         assert "boto3/__init__.py" in code.namelist()
 
 
+@pytest.mark.slow
+def test_the_client_of_a_shared_cache_is_in_the_code_where_it_is_asked_for(app: cdk.App) -> None:
+    with zipfile.ZipFile(code_of(app, "cached")) as code:
+        assert "valkey/__init__.py" in code.namelist()
+        assert sum(one.compress_size for one in code.infolist()) < 10 * 1024 * 1024
+    with zipfile.ZipFile(code_of(app, "usual")) as code:
+        assert not [name for name in code.namelist() if name.startswith("valkey")]
+
+
 @with_sdk
 @pytest.mark.slow
 def test_what_the_tracer_needs_is_in_the_code_where_it_is_asked_for(app: cdk.App) -> None:
@@ -108,31 +123,31 @@ def test_a_failed_build_says_why(node: None, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(code, "_BUILD", "release.nothing")
     code._built.cache_clear()
     with pytest.raises(code.CodeMissingError, match=r"could not be built: .*No module named"):
-        code._built(with_boto3=False, with_tracer=False)
+        code._built(with_boto3=False, with_tracer=False, with_cache=False)
 
 
 def test_the_names_of_the_assets_files_agree(node: None) -> None:
     from tallyroll.cdk import code
 
     assert (prebuilt.FOLDER, prebuilt.CODE, prebuilt.ABOUT) == (code.ASSET, code.CODE, code.ABOUT)
-    assert prebuilt.TRACER == code.TRACER
+    assert (prebuilt.TRACER, prebuilt.CACHE) == (code.TRACER, code.CACHE)
 
 
 @with_sdk
-def test_the_package_joins_its_code_and_what_the_tracer_needs(
+def test_the_package_joins_its_code_and_what_options_need(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tallyroll.cdk import Tallyroll, code
 
     prebuilt.build_for_package(tmp_path / "asset")
     about = json.loads((tmp_path / "asset" / prebuilt.ABOUT).read_text())
-    assert {"aws-xray-sdk", "wrapt"} < about["packages"].keys()
+    assert {"aws-xray-sdk", "valkey", "wrapt"} < about["packages"].keys()
     assert "aws-xray-sdk" in (tmp_path / "asset" / prebuilt.LICENCES).read_text()
     monkeypatch.setattr(code, "ASSET", tmp_path / "asset")
     monkeypatch.setattr(code, "CLONE", tmp_path)
 
     def build(stack: cdk.Stack) -> None:
-        Tallyroll(stack, "Votes", options=Options(runtime=RUNTIME, tracer=True))
+        Tallyroll(stack, "Votes", options=Options(runtime=RUNTIME, tracer=True, **CACHED))
         Tallyroll(stack, "Plain", options=Options(runtime=RUNTIME, name="plain"))
 
     template = built(build)
@@ -140,12 +155,15 @@ def test_the_package_joins_its_code_and_what_the_tracer_needs(
     functions = of_type(template, "AWS::Lambda::Function").values()
     keys = {one["FunctionName"]: one["Code"]["S3Key"] for one in functions}
     assert keys["tallyroll-writer"] != keys["plain-writer"]
-    plain, more = ({*zipfile.ZipFile(tmp_path / "asset" / name).namelist()} for name in _ZIPS)
-    with zipfile.ZipFile(code._with_tracer(tmp_path / "asset")) as whole:
+    plain, traced, cached = (
+        {*zipfile.ZipFile(tmp_path / "asset" / name).namelist()} for name in _ZIPS
+    )
+    with zipfile.ZipFile(code._joined(tmp_path / "asset", *_ZIPS[1:])) as whole:
         assert whole.testzip() is None
-        assert sorted(whole.namelist()) == sorted(plain | more)
-    assert {name.partition("/")[0] for name in more} >= {"aws_xray_sdk", "wrapt"}
-    assert not plain & more
+        assert sorted(whole.namelist()) == sorted(plain | traced | cached)
+    assert {name.partition("/")[0] for name in traced} >= {"aws_xray_sdk", "wrapt"}
+    assert "valkey/__init__.py" in cached
+    assert not plain & traced | plain & cached | traced & cached
 
 
 def test_the_command_does_not_write_over_the_packages_asset(

@@ -132,6 +132,46 @@ def test_a_vpc_that_is_passed_in_is_used_with_a_group_that_lets_out_https(built:
         assert len(config["SubnetIds"]) == 4  # all private ones
 
 
+CACHE = "rediss://reader:{{resolve:secretsmanager:a/b:SecretString:password}}@cache.example"
+
+
+def test_only_the_aggregator_knows_the_shared_cache(synthesize: Synthesize) -> None:
+    plain = synthesize(vpc_subnets=SUBNETS, vpc_security_groups=GROUPS)
+    made = synthesize(vpc_subnets=SUBNETS, vpc_security_groups=GROUPS, cache_url=CACHE)
+    variables = {
+        name: function(made, name)["Environment"]["Variables"].get("TALLYROLL_CACHE_URL")
+        for name in FUNCTIONS
+    }
+    assert variables == dict.fromkeys(FUNCTIONS) | {"aggregator": CACHE}
+    assert [statements(made, name) for name in FUNCTIONS] == [
+        statements(plain, name) for name in FUNCTIONS
+    ]
+    shown = {
+        name: text(only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+        for name, template in {"plain": plain, "made": made}.items()
+    }
+    for metric in ("SharedHits", "SharedMisses", "SharedErrors"):
+        assert metric in shown["made"]
+        assert metric not in shown["plain"]
+
+
+@pytest.mark.parametrize(("suffix", "port"), [("", 6379), (":7000", 7000)])
+def test_a_group_that_is_made_here_lets_out_to_the_shared_cache(
+    built: Built, suffix: str, port: int
+) -> None:
+    template = in_vpc(built, Options(cache_url=CACHE + suffix))
+    said = "Functions of Tallyroll call AWS by HTTPS"
+    group = named(template, "AWS::EC2::SecurityGroup", "GroupDescription", said)
+    rules = template["Resources"][group]["Properties"]["SecurityGroupEgress"]
+    assert {rule["FromPort"] for rule in rules} == {443, port}
+
+
+def test_a_shared_cache_needs_a_vpc(synthesize: Synthesize) -> None:
+    said = r"^tallyroll:cache_url \(not shown\): .* give tallyroll:vpc_subnets and"
+    with pytest.raises(OptionsError, match=said):
+        synthesize(cache_url=CACHE)
+
+
 def test_subnets_and_groups_may_be_chosen(built: Built) -> None:
     from aws_cdk import aws_ec2 as ec2
 

@@ -81,6 +81,8 @@ def test_events_are_counted_and_read_over_http(tmp_path: Path) -> None:
                 break
             time.sleep(0.2)
         assert (count["events"], count["sum"], count["complete"]) == (1, "1", True)
+        with urlopen(f"http://127.0.0.1:{port + 3}/api/find?key=a") as reply:
+            assert json.load(reply)["count"]["events"] == 1
     text = file.read_text()
     (unset,) = re.findall(r"^unset (.*)$", text, re.MULTILINE)
     assert text.startswith("unset ")

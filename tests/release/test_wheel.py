@@ -118,11 +118,13 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist: tuple[Path, Pat
     assert {name.rpartition("/")[2] for name in names if name.startswith(ASSET)} == {
         prebuilt.CODE,
         prebuilt.TRACER,
+        prebuilt.CACHE,
         prebuilt.ABOUT,
         prebuilt.LICENCES,
         prebuilt.DRIVER,
     }
-    locked = {package.name: package.version for package in packages(with_tracer=True)}
+    whole = packages(with_tracer=True, with_cache=True)
+    locked = {package.name: package.version for package in whole}
     assert about == {"runtime": RUNTIME, "packages": locked}
     for name, version in locked.items():
         assert re.search(rf"^{name} {re.escape(version)} \(.+\)$", licences, re.MULTILINE)

@@ -45,6 +45,7 @@ from tests.simulation.plans import (
 )
 from tests.simulation.producers import KEYS, Producer
 from tests.simulation.raised import RaisedWire
+from tests.simulation.range_readers import RangeReader
 from tests.simulation.readers import Reader
 from tests.simulation.retract_command import OPERATORS, RetractCommands
 from tests.simulation.retraction_rules import ASKING_MS, slowed
@@ -165,14 +166,7 @@ class System:
             if taking_part:
                 world.spawn(name, body, life)
         world.spawn("historian", self.historian.live, life)
-        if plan.identities.remembers:  # after all others, whose chance it must not shift
-            world.spawn("echoes", self.echoes.live, life)
-        if plan.retractions.retracts:
-            world.spawn("retractors", self.retractors.live, life)
-            for _ in range(OPERATORS):
-                world.spawn("retract", self.retract_commands.live, life)
-        if plan.heat.heats:
-            heat_up(self, life)
+        self._spawn_others(life)
         world.weather = self.weather
         world.run(START_MS + FAULTS_MS)
         world.note("calm from here on")
@@ -195,6 +189,20 @@ class System:
             world.spawn("last reader", partial(self._read_all, reader), life)
             world.run()
         self.historian.judge()
+
+    def _spawn_others(self, life: Group) -> None:
+        """Those who came later: after all others, whose chance they must not shift."""
+        world, plan = self.world, self.plan
+        if plan.identities.remembers:
+            world.spawn("echoes", self.echoes.live, life)
+        if plan.retractions.retracts:
+            world.spawn("retractors", self.retractors.live, life)
+            for _ in range(OPERATORS):
+                world.spawn("retract", self.retract_commands.live, life)
+        if plan.heat.heats:
+            heat_up(self, life)
+        if plan.ranges:
+            world.spawn("ranges", RangeReader(self).live, life)
 
     def _read_all(self, reader: Reader) -> None:
         """In calm weather every read is whole."""

@@ -38,6 +38,7 @@ SETTINGS = Settings(
     cache_calendar_ms=20_000,
 )
 MONTHS = 0.1  # of seeds
+RANGES = 0.3  # of seeds
 PAST_WINDOWS = 12  # so far before genesis the operator may open windows
 SETTLE_MS_MIN = SETTINGS.settle_ms  # of all deployments
 OVERSLEEP_MS_MAX = 500_000
@@ -55,6 +56,7 @@ class Plan:
     `redrives`: the operator does so with dead letters. `write_rate`: that of all deployments.
     `identities` is the rule by which ids count once, `retractions` who may take events back, `heat`
     what is where keys have many shards. With `months` windows are of the calendar, now and then.
+    With `ranges` somebody reads ranges by all routes.
     """
 
     with_fuse: bool
@@ -75,6 +77,7 @@ class Plan:
     retractions: RetractionPlan = field(default_factory=RetractionPlan)
     heat: HeatPlan = field(default_factory=HeatPlan)
     months: bool = False
+    ranges: bool = False
 
 
 def plan_of(seed: int) -> Plan:
@@ -89,6 +92,7 @@ def plan_of(seed: int) -> Plan:
         write_rate=write_rate(Random(f"{seed} rate")),
         heat=heat_plan(Random(f"{seed} raised"), FAULTS_MS, with_fuse=plan.with_fuse),
         months=Random(f"{seed} grid").random() < MONTHS,
+        ranges=Random(f"{seed} ranges").random() < RANGES,
     )
 
 

@@ -13,11 +13,15 @@ from tallyroll.lifecycle.rollups import RollUps
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
+from tallyroll.model.windows import window_start
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.counting.flights import KeptCounts
+from tallyroll.reads.counting.plans import Planner, ReadPlan
 from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.merge import Merge
 from tallyroll.reads.reader import PortReader
+from tallyroll.reads.series import Steps
 
 Patch = pytest.MonkeyPatch
 BEYOND_MS = 30_000
@@ -131,8 +135,8 @@ def largest_keys_of_all_buckets_but_one(patch: Patch) -> None:
     """Found by the history alone: the oracle has no truth of the largest keys."""
     live = Lookups._add_live
 
-    def short(self: Any, found: Any, spec: Spec, deadline: int) -> Any:
-        return live(self, found, replace(spec, buckets=spec.buckets - 1), deadline)
+    def short(self: Any, found: Any, spec: Spec, *more: Any) -> Any:
+        return live(self, found, replace(spec, buckets=spec.buckets - 1), *more)
 
     patch.setattr(Lookups, "_add_live", short)
 
@@ -170,3 +174,65 @@ def windows_read_before_the_periods_state(patch: Patch) -> None:
         run(replace(self, catalog=cast("Catalog", Earlier())), *rest)
 
     patch.setattr(RollUps, "run", hasty)
+
+
+def correction_missed_by_what_is_kept(patch: Patch) -> None:
+    """A kept total is believed without asking for its month's revision."""
+    holds = Counter._holds
+
+    def blind(plan: Any, known: Any, seen: Any, now: int) -> bool:
+        bare = {key: replace(one, revisions={}) for key, one in known.items()}
+        return holds(plan, bare, seen, now)
+
+    patch.setattr(Counter, "_holds", staticmethod(blind))
+
+
+def stripes_kept_as_sealed(patch: Patch) -> None:
+    """Stripes are believed that were read beside a state that says sealed."""
+    holds = Counter._holds
+
+    def trusting(plan: Any, known: Any, seen: Any, now: int) -> bool:
+        windows = {
+            name: replace(window, status=plan.live[name].status) if name in plan.live else window
+            for name, window in seen.windows.items()
+        }
+        return holds(plan, known, replace(seen, windows=windows), now)
+
+    patch.setattr(Counter, "_holds", staticmethod(trusting))
+
+
+def pointer_read_after_what_it_vouches_for(patch: Patch) -> None:
+    plan_of = Planner.plan
+
+    def late(self: Any, *asked: Any) -> Any:
+        return replace(plan_of(self, *asked), pointer=self._catalog.live())
+
+    patch.setattr(Planner, "plan", late)
+
+
+def absence_of_a_spec_kept(patch: Patch) -> None:
+    """A window that had not begun is not asked for again."""
+    patch.setattr(ReadPlan, "unbegun", property(lambda _: []))
+
+
+def cursor_that_skips_a_shard(patch: Patch) -> None:
+    begin = Merge.__post_init__
+
+    def hasty(self: Any, shards: Any) -> None:
+        begin(self, [*shards][1:] if self.position.record_id else shards)
+
+    patch.setattr(Merge, "__post_init__", hasty)
+
+
+def window_in_two_steps(patch: Patch) -> None:
+    """A step has the window that begins where it ends, too."""
+    points_of = Steps.points
+
+    def closed(self: Any, count: Any) -> Any:
+        first = {window_start(one.window): one.events for one in count.windows}
+        return tuple(
+            replace(point, events=point.events + first.get(point.end, 0))
+            for point in points_of(self, count)
+        )
+
+    patch.setattr(Steps, "points", closed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,25 +44,12 @@ class Reader:
         while self._system.producing:
             world.pause(self._chance() * EVERY_MS_MAX)
             key = KEYS[int(self._chance() * len(KEYS))]
-            since, until = self._range()
+            since, until = some_range(self._system, self._chance)
             for _ in range(1 + int(self._chance() * 3)):
                 self.read(key, since, until, consistent=self._chance() < 0.5)
                 world.pause(self._chance() ** 2 * AGAIN_MS_MAX)
             if identity := self._system.oracle.some_identity(self._chance()):
                 self.look_up(identity)
-
-    def _range(self) -> tuple[int | None, int | None]:
-        """All time, or some windows of it; ms."""
-        world = self._system.world
-        current = world.now // BOUND_MS * BOUND_MS
-        back = (current - world.start + PAST_WINDOWS * WINDOW_MS) // BOUND_MS
-        since = current - int(self._chance() * back) * BOUND_MS
-        until = since + (1 + int(self._chance() * 4)) * BOUND_MS
-        if self._system.plan.months:
-            spans = self._system.oracle.spans
-            since, least = spans.at(since)
-            until = max(least, spans.at(until)[0])
-        return (since if self._chance() < 0.4 else None, until if self._chance() < 0.3 else None)
 
     def read(
         self, key: str, since: int | None, until: int | None, *, consistent: bool
@@ -130,3 +118,17 @@ class Reader:
         if answer not in (None, FAILED_LOOK_UP):
             system.world.note(f"look up {record_id} of {key} in {window[9:15]}: {answer}")
             system.oracle.on_looked_up(identity, answer, system.catalog, before=before)
+
+
+def some_range(system: System, chance: Callable[[], float]) -> tuple[int | None, int | None]:
+    """All time, or some windows of it; ms."""
+    world = system.world
+    current = world.now // BOUND_MS * BOUND_MS
+    back = (current - world.start + PAST_WINDOWS * WINDOW_MS) // BOUND_MS
+    since = current - int(chance() * back) * BOUND_MS
+    until = since + (1 + int(chance() * 4)) * BOUND_MS
+    if system.plan.months:
+        spans = system.oracle.spans
+        since, least = spans.at(since)
+        until = max(least, spans.at(until)[0])
+    return (since if chance() < 0.4 else None, until if chance() < 0.3 else None)

@@ -23,7 +23,7 @@ SEEN_IN = "\n".join(Path(str(module.__file__)).read_text() for module in SEERS)
 # Names that are put together where they are seen.
 # These do not run in a function.
 NO_FUNCTIONS = ("tallyroll.cli", "tallyroll.cdk", "tallyroll.operations", "tallyroll.planning")
-PUT_TOGETHER = ("rejected-", "looked-up-a", "ill-", "model-")
+PUT_TOGETHER = ("rejected-", "looked-up-a", "ranged-", "ill-", "model-")
 
 
 def test_there_are_many_marks_and_each_says_what_it_means() -> None:

@@ -71,6 +71,18 @@ class Truth:
         # Before all of the first millisecond, since its commits may have come after the read.
         return sums[bisect_right(times, first - 1) : bisect_right(times, last) + 1]
 
+    def keys(self) -> list[str]:
+        """All keys of which something counted, in the order of their first event."""
+        return list(dict.fromkeys(key for key, _ in self._times))
+
+    def within(self, key: str, since: str, until: str, first: int, last: int) -> tuple[Sums, Sums]:
+        """The least and the most that a key held in the windows that start in [since, until), at
+        moments from `first` to `last` (ms).
+        """
+        windows = [of for name, of in self._times if name == key and since <= of < until]
+        some = [self.between(key, window, first, last) for window in windows]
+        return added(*(sums[0] for sums in some)), added(*(sums[-1] for sums in some))
+
     def finding(self, read: Read, answer: Mapping[str, Any]) -> str | None:
         """What is wrong with an answer of the aggregator, or None."""
         parts = answer["windows"]
@@ -108,10 +120,8 @@ class Truth:
                 *(added(*(sums[at] for sums in true)) for at in (0, -1)),
                 told_sums(part),
             )
-            for n, amount in ((0, 1), (2, 3)):
-                unlike = least[n] == most[n] and told[amount] != least[amount]
-                if unlike or not least[n] <= told[n] <= most[n]:
-                    return f"{read.key} is said to hold {part}, it held {true}"
+            if unlike(told, least, most):
+                return f"{read.key} is said to hold {part}, it held {true}"
         return None
 
     def _wrong_part(
@@ -150,6 +160,15 @@ def told_sums(part: Mapping[str, Any]) -> Sums:
     back = part.get("retracted", {"events": 0, "sum": "0"})
     n, amount = back["events"], _micros(back["sum"])
     return part["events"] + n, _micros(part["sum"]) + amount, n, amount
+
+
+def unlike(told: Sums, least: Sums, most: Sums) -> bool:
+    """Whether sums cannot be those of a moment between two others."""
+    return any(
+        not least[n] <= told[n] <= most[n]
+        or (least[n] == most[n] and told[amount] != least[amount])
+        for n, amount in ((0, 1), (2, 3))
+    )
 
 
 def added(*some: Sums) -> Sums:

@@ -78,5 +78,9 @@ def test_it_connects_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert Reader.connect("votes")._settings.name == "votes"
     assert Reader.connect(region="eu-central-1")._settings.name == "parliament"
     assert Reader.connect().kept_ms == 7000
+    assert Reader.connect().shared_use() is None
+    assert Reader.connect(cache_url="redis://127.0.0.1:6379").shared_use() is not None
     with pytest.raises(UsageError, match="Bad_Name"):
         Reader.connect("Bad_Name")
+    with pytest.raises(UsageError, match="give rediss://"):
+        Reader.connect(cache_url="redis://elsewhere:6379")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import SettingsError
+from tallyroll.errors import SettingsError, UsageError
 from tallyroll.model.windows import DAY_MS as DAY
 from tallyroll.resources import TAG_PIPELINE, TAG_PROVEN, TAG_RESTORED
 from tallyroll.settings import Settings
@@ -53,6 +53,7 @@ EVERY = Settings(
     tags={"team": "elections", "Kosten Stelle": "é 42"},
     kms_key="arn:aws:kms:eu-west-1:123456789012:key/1",
     deny_drops=True,
+    cache_url="rediss://a:b@cache.example:6380",
     roller_period_ms=1_000,
     retention_ms=0,
     visibility_ms=30_000,
@@ -61,7 +62,7 @@ EVERY = Settings(
     drain_margin_ms=0,
     settle_ms=0,
     export_lease_ms=1_000,
-    export_segments=1,
+    export_segments=2,
     exporter="native",
     transactions_at_once=1,
     write_rate=9_000,
@@ -200,6 +201,49 @@ def test_a_bad_value_is_named_with_its_variable(name: str, text: str) -> None:
     assert text in str(error.value)
 
 
+SECRET = "{{resolve:secretsmanager:prod/cache:SecretString:password}}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rediss://default:p%2Fw@x.serverless.euc1.cache.amazonaws.com:6379",
+        "rediss://:pw@cache",
+        f"rediss://reader:{SECRET}@cache:6379",
+        "redis://127.0.0.1:6379",
+        "redis://:pw@localhost",
+    ],
+)
+def test_a_shared_cache_has_tls_and_a_password_or_is_on_this_machine(url: str) -> None:
+    assert Settings.from_env({"TALLYROLL_CACHE_URL": url}).cache_url == url
+    assert Options(cache_url=url).cache_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://a:hush@cache:6379",
+        "rediss://cache:6379",
+        "rediss://hush@cache:6379",
+        "rediss://a:hush@cache:0",
+        "rediss://a:hush@cache:65536",
+        "rediss://a:hush@cache:6379?ssl_cert_reqs=none",
+        "rediss://a:hush@cache:6379/1",
+        "redis://127.0.0.1.example:6379",
+        "redis://a:hush@b@localhost",
+        "valkey://127.0.0.1",
+        "unix:///tmp/hush",
+        "hush",
+    ],
+)
+def test_any_other_address_of_a_cache_is_refused_and_not_shown(url: str) -> None:
+    said = r"^\S+(CACHE_URL|cache_url) \(not shown\): give rediss://USER:PASSWORD@HOST:PORT"
+    for make in (lambda: Settings(cache_url=url), lambda: Options(cache_url=url)):
+        with pytest.raises(UsageError, match=said) as error:
+            make()
+        assert "hush" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("tags", "said"),
     [
@@ -270,7 +314,7 @@ def test_a_name_that_is_too_long_for_a_table_in_keyspaces_is_refused() -> None:
 def test_every_setting_that_can_be_wrong_is_tried() -> None:
     # Of places that only AWS knows; while an app is synthesized they are tokens of the CDK.
     free = {"queue_url", "dead_letters_url", "bucket", "kms_key"}
-    tried = {name.lower() for name, _ in BAD}
+    tried = {name.lower() for name, _ in BAD} | {"cache_url"}  # whose values are not shown
     assert tried | free == {setting.name for setting in fields(Settings)}
 
 

@@ -18,7 +18,7 @@ from tallyroll.adapters.dynamodb.requests import batch_get
 from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.dynamodb.totals_table import DynamoTotals
 from tallyroll.ports.catalog import Catalog
-from tallyroll.ports.glances import Glance, Seen
+from tallyroll.ports.counting.glances import Glance, Seen
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tallyroll.archive.layout import DataFile
-from tallyroll.errors import ProofMismatch
-from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.ports.effects import Effects
 
 CHANGED = "the archive changed while it was being proven"
@@ -137,6 +136,57 @@ def parse_note(kind: type[A], key: str, body: bytes, identity: str | None = None
         raise ProofMismatch([f"note damaged: {key}: {error!r}"]) from None
 
 
+class NotePlace(Protocol):
+    """Where notes and spills are: a bucket, or the memory of one run."""
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+
+    def get(self, key: str) -> bytes:
+        """The body of a key. Raises Missing."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a body."""
+
+    def put_once(self, key: str, body: bytes) -> bytes:
+        """Write a body unless its key exists; return the one that is there afterwards."""
+
+
+class HeldNotes:
+    """Notes and spills in memory, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, bytes] = {}
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+        return sorted(key for key in self._bodies if key.startswith(prefix))
+
+    def get(self, key: str) -> bytes:
+        """The body of a key. Raises Missing."""
+        if key not in self._bodies:
+            raise Missing(f"no note {key}")
+        return self._bodies[key]
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write a body."""
+        self._bodies[key] = body
+
+    def put_once(self, key: str, body: bytes) -> bytes:
+        """Write a body unless its key exists; return the one that is there afterwards."""
+        return self._bodies.setdefault(key, body)
+
+    def move_to(self, bucket: NotePlace) -> None:
+        """Write all into a bucket, notes after the spills that they name."""
+        for key, body in self._bodies.items():
+            bucket.put_once(key, body)
+
+
+def noted(bucket: NotePlace, progress: str) -> bool:
+    """Whether a proof has notes in the bucket."""
+    return any(True for _ in bucket.list(f"{progress}proof-"))
+
+
 N = TypeVar("N", ReadNote, JoinedNote, ComparedNote, RepeatedNote, UnpackedNote)
 F = TypeVar("F", ReadNote, JoinedNote)
 
@@ -147,9 +197,9 @@ class ProofProgress:
     """
 
     def __init__(
-        self, bucket: ArchiveBucket, prefix: str, identity: str, effects: Effects, deadline: int
+        self, place: NotePlace, prefix: str, identity: str, effects: Effects, deadline: int
     ) -> None:
-        self._bucket = bucket
+        self._place = place
         self._prefix = prefix
         self.identity = identity
         self._effects = effects
@@ -167,7 +217,7 @@ class ProofProgress:
         """
         notes: list[F] = []
         first = 0
-        existing = frozenset(self._bucket.list(f"{self._prefix}{name}-"))
+        existing = frozenset(self._place.list(f"{self._prefix}{name}-"))
         while first < len(files) or not notes:
             note = self._noted(kind, f"{name}-{first:05d}", existing, partial(read, files, first))
             if note is None:
@@ -181,7 +231,7 @@ class ProofProgress:
     ) -> list[N] | None:
         """Compare each partition that has no note yet. Returns all notes, None if time ran out."""
         compared = []
-        existing = frozenset(self._bucket.list(f"{self._prefix}{name}-"))
+        existing = frozenset(self._place.list(f"{self._prefix}{name}-"))
         for partition in range(partitions):
             note = self._noted(
                 kind, f"{name}-{partition:04d}", existing, partial(compare, partition)
@@ -197,9 +247,9 @@ class ProofProgress:
         """A note of this or another run, made if it does not exist. None if time ran out."""
         key = f"{self._prefix}{name}.json"
         if key in existing:
-            return parse_note(kind, key, self._bucket.get(key), self.identity)
+            return parse_note(kind, key, self._place.get(key), self.identity)
         note = make() if self._effects.now() < self._deadline else None
         if note is None:
             return None
-        body = self._bucket.put_once(key, note_body(note))
+        body = self._place.put_once(key, note_body(note))
         return parse_note(kind, key, body, self.identity)

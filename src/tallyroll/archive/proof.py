@@ -8,9 +8,10 @@ window's sealed state all agree.
     {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once
 
 Where events were retracted, `archive/proof_joining.py` joins tombstones to their records.
-Each run continues where the notes end. Memory is bounded: keys and digests are partitioned by hash,
-and one partition at a time is merged and compared. The archive must not change meanwhile: each note
-holds a digest over the manifests and the keys and ETags of all data files.
+Each run continues where the notes end. Those of a small archive stay in memory, unless time runs
+out. Memory is bounded: keys and digests are partitioned by hash, and one partition at a time is
+merged and compared. The archive must not change meanwhile: each note holds a digest over the
+manifests and the keys and ETags of all data files.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_ke
 from tallyroll.archive.notes import (
     CHANGED,
     ComparedNote,
+    HeldNotes,
+    NotePlace,
     ProofProgress,
     ReadNote,
     RepeatedNote,
     Spill,
+    noted,
 )
 from tallyroll.archive.proof_joining import TombstoneProof, TombstonesRead
 from tallyroll.archive.recount import (
@@ -67,6 +71,7 @@ PARTITION_ITEMS = 1_000_000  # 12 MB of digests
 KEYS_TOO_MANY = 8  # a partition with 8 times its expected keys cannot be this window's
 NOTE_EVERY_MS = 30_000  # a run that is killed loses at most this much reading
 CLOCK_EVERY_ITEMS = 1_000
+HELD_ITEMS = 50_000  # of an archive in one data file that one run proves in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,6 @@ class _Proof:
         self.progress = progress_dir(self.prefix)
         self.reading = ArchivePass(self.bucket, self.prefix, self.codec)
         self.partitions = max(1, -(-(self.window.keys or 0) // PARTITION_KEYS))
-        self.spills = Spills(self.bucket, self.progress, self.effects)
 
     def run(self) -> int | None:
         """See `prove`."""
@@ -200,8 +204,16 @@ class _Proof:
         self._raise_findings()
         self.item_partitions = max(1, -(-(self.reading.expected or 0) // PARTITION_ITEMS))
         self.identity = self._identified(files)
-        directory = progress_dir(self.prefix)
-        progress = ProofProgress(self.bucket, directory, self.identity, self.effects, self.deadline)
+        small = len(files) == 1 and files[0].items <= HELD_ITEMS
+        held = HeldNotes() if small and not noted(self.bucket, self.progress) else None
+        items = self._run(files, held or self.bucket)
+        if held and items is None:
+            held.move_to(self.bucket)
+        return items
+
+    def _run(self, files: Sequence[DataFile], place: NotePlace) -> int | None:
+        self.spills = Spills(place, self.progress, self.effects)
+        progress = ProofProgress(place, self.progress, self.identity, self.effects, self.deadline)
         read = progress.by_files(ReadNote, "proof", files, self._read_some)
         if read is None:
             return None

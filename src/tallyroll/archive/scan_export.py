@@ -49,7 +49,8 @@ def segments_for(window: Window, stripes_min: int, least: int) -> int:
     """The number of segments of an attempt: at least `least`, and enough that each is a small part
     of a run. Each failed attempt doubles it.
     """
-    items = (window.events or 0) + (window.keys or 0) * stripes_min
+    events = window.events or 0
+    items = events + min(events, (window.keys or 0) * stripes_min)
     wanted = max(least, -(-items // SEGMENT_ITEMS))
     doublings = min(window.attempt.number, SEGMENTS_MAX.bit_length())
     return min(SEGMENTS_MAX, wanted << doublings)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 
-from tallyroll.archive.notes import Spill
+from tallyroll.archive.notes import NotePlace, Spill
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.ports.bucket import ArchiveBucket
 from tallyroll.ports.effects import Effects
 
 PUTS_AT_ONCE = 16
@@ -17,8 +16,8 @@ PUTS_AT_ONCE = 16
 class Spills:
     """Writes the spills of one run, and reads those of all runs, under one prefix."""
 
-    def __init__(self, bucket: ArchiveBucket, progress: str, effects: Effects) -> None:
-        self._bucket = bucket
+    def __init__(self, place: NotePlace, progress: str, effects: Effects) -> None:
+        self._place = place
         self._progress = progress
         self._effects = effects
         self._token = f"{effects.chance.getrandbits(48):012x}"
@@ -29,7 +28,7 @@ class Spills:
         name, self._spilled = f"{kind}-{self._token}{self._spilled:04x}", self._spilled + 1
         spill = Spill(name, suffix, [_digest_of(body) if body else "" for body in bodies])
         jobs = [
-            partial(self._bucket.put, self._key(spill, partition), body)
+            partial(self._place.put, self._key(spill, partition), body)
             for partition, body in enumerate(bodies)
             if body
         ]
@@ -45,7 +44,7 @@ class Spills:
                 continue
             key = self._key(spill, partition)
             try:
-                body = self._bucket.get(key)
+                body = self._place.get(key)
             except Missing:
                 raise ProofMismatch([f"{key}: missing"]) from None
             if _digest_of(body) != spill.digests[partition]:

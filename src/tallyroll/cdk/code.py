@@ -1,9 +1,9 @@
 """The functions' code: the asset that the package carries, or in a clone a new one of its sources.
 
 `make dist` builds the package's asset into the folder `asset` beside this module: a zip with the
-functions, the core and the packages that these import, a zip with what the tracer needs, and
-`asset.json`, which names the runtime that the byte-code in both is for. A clone never uses that
-folder, so its code is never stale.
+functions, the core and the packages that these import, a zip with what the tracer needs, one with
+the client of a shared cache, and `asset.json`, which names the runtime that their byte-code is for.
+A clone never uses that folder, so its code is never stale.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from constructs import IConstruct
 
 ASSET = Path(__file__).parent / "asset"
-CODE, TRACER, ABOUT = "functions.zip", "tracer.zip", "asset.json"
+CODE, TRACER, CACHE, ABOUT = "functions.zip", "tracer.zip", "cache.zip", "asset.json"
 CLONE = Path(__file__).parents[3]
 _BUILD = "release.prebuilt"
 
@@ -45,7 +45,11 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
     """
     with_boto3 = options.boto3 == "pinned"
     if (CLONE / f"{_BUILD.replace('.', '/')}.py").is_file():
-        asset = _built(with_boto3=with_boto3, with_tracer=options.tracer)
+        asset = _built(
+            with_boto3=with_boto3,
+            with_tracer=options.tracer,
+            with_cache=bool(options.cache_url),
+        )
     elif with_boto3:
         raise OptionsError(
             f"{PREFIX}boto3 'pinned': the package's asset holds no boto3; give 'runtime', or hand"
@@ -60,7 +64,8 @@ def functions_code(scope: IConstruct, options: Options) -> lambda_.Code:
         )
     built_for = json.loads((asset / ABOUT).read_text(encoding="utf-8"))["runtime"]
     tell_colder_starts(scope, options, built_for)
-    code = _with_tracer(asset) if options.tracer and asset == ASSET else asset / CODE
+    more = [*([TRACER] if options.tracer else []), *([CACHE] if options.cache_url else [])]
+    code = _joined(asset, *more) if more and asset == ASSET else asset / CODE
     return lambda_.Code.from_asset(str(code))
 
 
@@ -74,13 +79,14 @@ def tell_colder_starts(scope: IConstruct, options: Options, built_for: str) -> N
 
 
 @cache
-def _with_tracer(asset: Path) -> Path:
-    """A zip of the package's asset and of what the tracer needs; both as they were built."""
+def _joined(asset: Path, *names: str) -> Path:
+    """A zip of the package's asset and of its zips of these names, all as they were built."""
     whole = _folder() / CODE
     shutil.copyfile(asset / CODE, whole)
-    with zipfile.ZipFile(asset / TRACER) as more, zipfile.ZipFile(whole, "a") as both:
-        for entry in more.infolist():
-            both.writestr(entry, more.read(entry))
+    for name in names:
+        with zipfile.ZipFile(asset / name) as more, zipfile.ZipFile(whole, "a") as both:
+            for entry in more.infolist():
+                both.writestr(entry, more.read(entry))
     return whole
 
 
@@ -92,11 +98,12 @@ def _folder() -> Path:
 
 
 @cache
-def _built(*, with_boto3: bool, with_tracer: bool) -> Path:
+def _built(*, with_boto3: bool, with_tracer: bool, with_cache: bool) -> Path:
     """The folder of an asset of the clone's own sources, built once in a process."""
     folder = _folder()
-    flags = [*(["--boto3"] if with_boto3 else []), *(["--tracer"] if with_tracer else [])]
-    command = [sys.executable, "-m", _BUILD, str(folder), *flags]
+    flags = {"--boto3": with_boto3, "--tracer": with_tracer, "--cache": with_cache}
+    command = [sys.executable, "-m", _BUILD, str(folder)]
+    command += [flag for flag, wanted in flags.items() if wanted]
     done = subprocess.run(command, cwd=CLONE, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CodeMissingError(f"the functions' asset could not be built: {done.stderr.strip()}")

@@ -136,7 +136,16 @@ def _keeping_up(options: Options, metrics: PipelineMetrics, queues: Queues) -> W
         _graph("Tables used, % of the quota", _of_quota(options, metrics)),
         _graph("Latency", latency),
         _graph("Counts from what is kept", [hits]),
+        *([_shared(metrics)] if options.cache_url else []),
     ]
+
+
+def _shared(metrics: PipelineMetrics) -> cloudwatch.IWidget:
+    """The hit rate of the shared cache, and what of it failed."""
+    asked = {name: metrics.of("aggregator", f"Shared{name.title()}") for name in ("hits", "misses")}
+    rate = computed("100 * hits / (hits + misses)", asked, "hits, % of counts asked of it")
+    failed = metrics.of("aggregator", "SharedErrors", label="calls that failed")
+    return _graph("Shared cache", [rate, failed])
 
 
 def _of_quota(options: Options, metrics: PipelineMetrics) -> list[cloudwatch.IMetric]:

@@ -17,7 +17,7 @@ from tallyroll.settings.options.rules import PREFIX, OptionsError
 if TYPE_CHECKING:
     from constructs import IConstruct
 
-HTTPS, CASSANDRA = 443, 9142
+HTTPS, CASSANDRA, CACHE = 443, 9142, 6379
 GATEWAYS = ("dynamodb", "s3")
 """The services that functions call through gateway endpoints, which are free."""
 
@@ -65,14 +65,19 @@ def network_of(
     """Where the functions run: in what is passed in, or in the options' subnets; None: in no VPC.
 
     Without security groups for a `vpc`, one is made that lets out HTTPS alone, and what goes to
-    Amazon Keyspaces, if window tables are there. Raises OptionsError
-    for both ways at once, and for subnets or groups without a VPC.
+    Amazon Keyspaces, if window tables are there, and to a shared cache. Raises OptionsError
+    for both ways at once, for subnets or groups without a VPC, and for a cache without one.
     """
     if vpc is None:
         if subnets is not None or security_groups:
             name = "vpc_subnets" if subnets is not None else "security_groups"
             raise OptionsError(f"{name}: no vpc is passed in; pass in the vpc that they are of")
         if not options.vpc_subnets:
+            if options.cache_url:
+                raise OptionsError(
+                    f"{PREFIX}cache_url (not shown): a cache is reached in a VPC alone; give"
+                    f" {PREFIX}vpc_subnets and {PREFIX}vpc_security_groups too, or pass in a vpc"
+                )
             return None
         groups = options.vpc_security_groups.split(",")
         return Network(options.vpc_subnets.split(","), groups)
@@ -88,6 +93,10 @@ def network_of(
     ports = {HTTPS: "AWS"}
     if options.settings().window_keyspace:
         ports[CASSANDRA] = "Amazon Keyspaces"
+    if options.cache_url:
+        # Not by urlsplit: a password that is yet to be resolved may hold a slash.
+        port = options.cache_url.rpartition("@")[2].partition(":")[2]
+        ports[int(port or CACHE)] = "the shared cache"
     given = security_groups or [_lets_out(scope, vpc, ports)]
     groups = [group.security_group_id for group in given]
     return Network(chosen.subnet_ids, groups, vpc, chosen.subnets)

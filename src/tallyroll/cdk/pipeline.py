@@ -123,6 +123,7 @@ class Tallyroll(Construct):
             bucket=self.storage.bucket.bucket_name,
             visibility_ms=self.queues.visibility_seconds * 1000,
             queue_retention_ms=self.queues.retention_seconds * 1000,
+            cache_url="",  # the aggregator's alone
         )
         defaults = FunctionDefaults(
             options=options,

@@ -42,6 +42,11 @@ class StoredPacket:
     events: tuple[StoredEvent, ...]
 
 
+def apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
+    """The events of a packet, or an event alone."""
+    return what.events if isinstance(what, StoredPacket) else (what,)
+
+
 def whole(record: Record, chunks_of: Callable[[str, str, int], Iterable[Chunk]]) -> Record:
     """The record with its data, which may be in chunks. `chunks_of` gives those of a key and a
     record id, which should be so many. Raises Refused if they are missing or damaged.

@@ -11,7 +11,7 @@ from tallyroll.ports.table_listing import Deployment
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
-_PLACES = tuple(PREFIX + name for name in ("QUEUE_URL", "DEAD_LETTERS_URL", "BUCKET"))
+_PLACES = tuple(PREFIX + name for name in ("QUEUE_URL", "DEAD_LETTERS_URL", "BUCKET", "CACHE_URL"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Teardown
+    from tallyroll.ports.counting.shared_cache import SharedCache
     from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import PortReader
 
@@ -102,7 +103,17 @@ class Pipeline:
         from tallyroll.reads.reader import PortReader
 
         ports = (self.store, self.catalog, self.totals)
-        return PortReader(self.settings, *ports, self.effects, glances_on(*ports))
+        glances = glances_on(*ports)
+        return PortReader(self.settings, *ports, self.effects, glances, self.shared_cache)
+
+    @cached_property
+    def shared_cache(self) -> SharedCache | None:
+        """The cache in which aggregators share counts, if there is one."""
+        if not self.settings.cache_url:
+            return None
+        from tallyroll.adapters.valkey_cache import ValkeyCache  # the `cache` extra
+
+        return ValkeyCache(self.settings.cache_url)
 
     @cached_property
     def roller(self) -> Roller:

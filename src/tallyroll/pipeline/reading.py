@@ -46,18 +46,22 @@ class Reader(PortReader):
     """
 
     @classmethod
-    def connect(cls, name: str | None = None, *, region: str | None = None) -> Self:
+    def connect(
+        cls, name: str | None = None, *, region: str | None = None, cache_url: str | None = None
+    ) -> Self:
         """A reader of the pipeline of this name, on AWS by boto3's usual environment and
         credentials, or on the local engine by its own environment.
 
         Without a name, of `TALLYROLL_NAME`; without a Region, in the environment's. Other settings
-        are those of `TALLYROLL_...`, as for the command. Raises UsageError for an illegal name. AWS
-        is asked by the first read.
+        are those of `TALLYROLL_...`, as for the command; `cache_url` is that of the shared cache
+        (the `cache` extra). Raises UsageError for an illegal name or address. AWS is asked by the
+        first read.
         """
-        named = {} if name is None else {Settings.named("name"): name}
+        asked = {"name": name, "cache_url": cache_url}
+        named = {Settings.named(key): value for key, value in asked.items() if value is not None}
         made = Pipeline(Settings.from_env({**os.environ, **named}), region=region)
         ports = (made.store, made.catalog, made.totals)
-        return cls(made.settings, *ports, made.effects, glances_on(*ports))
+        return cls(made.settings, *ports, made.effects, glances_on(*ports), made.shared_cache)
 
     def count(
         self,

@@ -4,7 +4,7 @@ calendar for a short time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tallyroll.limits import SPEC_ABSENT_CACHED_MS, SPECS_CACHED_MAX
 from tallyroll.model.specs import Spec
@@ -33,6 +33,17 @@ class CachedSpecs:
         others = [each for each in cached.items() if each[0] not in known]
         self._cached = dict([*others, *known.items()][-SPECS_CACHED_MAX:])
         return known
+
+    def cached(self, since: int, until: int) -> list[WindowId]:
+        """The windows that start in [since, until) in ms and whose specs are cached, ascending."""
+        starts = {spec.start: window for window, spec in self._cached.items()}
+        return [starts[start] for start in sorted(starts) if since <= start < until]
+
+    def forget(self, windows: Iterable[WindowId]) -> None:
+        """Cache the specs of these windows no longer."""
+        gone = frozenset(windows)
+        if not gone.isdisjoint(self._cached):
+            self._cached = {each: spec for each, spec in self._cached.items() if each not in gone}
 
 
 class CachedCatalog:

@@ -18,7 +18,7 @@ from tallyroll.model.totals import PeriodTotal, Total, net
 from tallyroll.model.windows import WindowId, iso
 
 NONE_RETRACTED = (0, 0)
-Source = Literal["kept", "confirmed", "read"]
+Source = Literal["kept", "shared", "confirmed", "read"]
 COUNT_MS = 60_000  # for a count whose caller sets no limit
 
 
@@ -69,7 +69,8 @@ class Count(Summed):
 
     `why_missing` names the windows that could not be read in time, each with the reason; if it is
     empty, the count is complete. `gathering` is set if live windows were read for it. `source` says
-    whether it was kept, confirmed by one look at what had been read before, or read as a whole.
+    whether it was kept here or in a shared cache, confirmed by one look at what had been read
+    before, or read as a whole.
     """
 
     key: str

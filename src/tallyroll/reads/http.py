@@ -262,11 +262,11 @@ def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswe
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
     if date := parameters.get("date"):
-        matches = reader.event_on(key, event_id, date_ms(date))
+        matches = reader.event_shown(key, event_id, date_ms(date))
         return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     if since is not None or until is not None:
-        matches = reader.event_within(key, event_id, since, until)
+        matches = reader.event_shown(key, event_id, None, since, until)
         return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
     chosen = required_window(window) if window else None

@@ -7,14 +7,15 @@ and a read raises Archived.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
 
 from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
-from tallyroll.limits import TS_MS_MAX
+from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.ids import IdentityItem, identity_names, uuid7_time
 from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record
@@ -22,7 +23,7 @@ from tallyroll.model.specs import IdentityScope, Spec
 from tallyroll.model.states import Status, Window
 from tallyroll.model.stored import StoredPacket, packed_id, stored
 from tallyroll.model.tallies import Stripe, Sum, gather, place_of
-from tallyroll.model.totals import Listed, joined
+from tallyroll.model.totals import Corrections, Listed, joined
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
@@ -236,7 +237,10 @@ class Lookups:
                 " keys are known once it is sealed; count keys by their names until then"
             )
         else:
-            unread, state = self._read(window, lambda spec: self._add_live(found, spec, deadline))
+            corrected = self._corrected(state) if state and state.status.sealed else {}
+            unread, state = self._read(
+                window, lambda spec: self._add_live(found, spec, deadline, corrected)
+            )
             missing = unread or 0
         return Top(
             window=window,
@@ -290,9 +294,23 @@ class Lookups:
             return None
         return found
 
-    def _add_live(self, found: Largest, spec: Spec, deadline: int) -> int:
-        """Add a window's tallies; return the number of buckets that could not be read to their end
-        in time. The buckets are merged, so that the stripes of a key come together.
+    def _corrected(self, window: Window) -> dict[str, Corrections]:
+        """What was corrected of a sealed window, by key. Its tallies have what was before."""
+        if not self._totals.revision(month_of(window.start).name):
+            return {}
+        return {
+            row.key: row.corrections._replace(before=(0, 0))
+            for bucket in range(1, LISTING_BUCKETS + 1)
+            for page in self._totals.corrected(window.id, bucket, "", LISTED_PER_PAGE)
+            for row in page
+        }
+
+    def _add_live(
+        self, found: Largest, spec: Spec, deadline: int, corrected: Mapping[str, Corrections]
+    ) -> int:
+        """Add a window's tallies, less what was corrected of them; return the number of buckets
+        that could not be read to their end in time. The buckets are merged, so that the stripes of
+        a key come together.
         """
         page = max(1, STRIPES_HELD // spec.buckets)
         unread: set[int] = set()
@@ -302,8 +320,8 @@ class Lookups:
         ]
         begun: list[Sum] = []
         for batch in merged(buckets, place_of, page, self._effects):
-            found.add([listed_of(each) for each in gather(begun, batch)])
-        found.add([listed_of(each) for each in begun])
+            found.add([_less(listed_of(each), corrected) for each in gather(begun, batch)])
+        found.add([_less(listed_of(each), corrected) for each in begun])
         return len(unread)
 
     def _stripes(
@@ -349,6 +367,12 @@ class Lookups:
 
     def _spec(self, window: WindowId) -> Spec | None:
         return self._specs.specs([window]).get(window)
+
+
+def _less(row: Listed, corrected: Mapping[str, Corrections]) -> Listed:
+    if row.key not in corrected:
+        return row
+    return replace(row, corrections=corrected[row.key]._replace(before=row.corrections.before))
 
 
 def _joined(

@@ -17,11 +17,11 @@ from typing import Any
 from tallyroll.errors import Absent, StoreError, UsageError
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Status, Window
+from tallyroll.model.states import Window
 from tallyroll.model.windows import Grid, WindowId, iso
 from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.lookups import Lookups, deadline_of
-from tallyroll.reads.steps import STEPS_MAX, local_iso
+from tallyroll.reads.steps import STEPS_MAX, check_shown, local_iso
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 WINDOWS_AT_ONCE = 16
@@ -86,6 +86,7 @@ class MinuteReads(Lookups):
         if calendar is None or pointer is None:
             raise Absent("the pipeline has no windows: its roller has not run yet")
         until = _after(now) if until is None else until
+        check_shown(until, zone)
         if since is not None:
             _check(since, until)
         first = pointer.since if since is None else calendar.grid.at(since).start
@@ -98,8 +99,7 @@ class MinuteReads(Lookups):
                     f"until {iso(until)}: windows before {iso(since)} are sealed, or not made"
                 )
             _check(since, until)
-        begun = [state for state in states if state.status is not Status.CREATING]
-        asked = [state for state in begun if state.end > since]
+        asked = [state for state in states if state.end > since]
         _check_windows(calendar.grid, asked, since, until)
         found, why = self._minutes_of(key, asked, deadline)
         points = _points(found, why, asked, since, until)

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 
 from tallyroll.errors import UsageError
 from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.counting.glances import Glances
+from tallyroll.ports.counting.shared_cache import SharedCache
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.glances import Glances
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counting.counter import Counter
-from tallyroll.reads.counting.flights import Asked, KeptCounts
+from tallyroll.reads.counting.flights import KeptCounts
 from tallyroll.reads.counting.plans import Range
+from tallyroll.reads.counting.shared import Asked, SharedCounts, SharedUse
 from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import COUNT_MS, Count
 from tallyroll.reads.coverage import every
@@ -44,10 +46,16 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         totals: Totals,
         effects: Effects,
         glances: Glances | None = None,
+        cache: SharedCache | None = None,
     ) -> None:
+        """A `cache` shares counts with other processes, if they may be kept at all."""
         super().__init__(store, catalog, totals, effects)
         self._settings = settings
-        self._kept = KeptCounts(settings.cache_live_ms, effects.now)
+        kept_ms, calendar_ms = settings.cache_live_ms, settings.cache_calendar_ms
+        self._shared = None
+        if cache and kept_ms:
+            self._shared = SharedCounts(cache, catalog, effects.now, kept_ms, calendar_ms)
+        self._kept = KeptCounts(kept_ms, effects.now, self._shared)
         glances = glances or SingleGlances(store, catalog, totals, effects)
         ports = (store, catalog, totals, effects, self._specs)
         self._counter = Counter(*ports, glances, settings.settle_ms)
@@ -111,6 +119,10 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
     def age_ms(self, counts: Sequence[Count]) -> int:
         """How old the oldest of some counts is."""
         return max(0, self._effects.now() - min(count.as_of for count in counts))
+
+    def shared_use(self) -> SharedUse | None:
+        """How the shared cache was used since this was last asked for; None: there is none."""
+        return self._shared.use() if self._shared else None
 
     @property
     def kept_ms(self) -> int:

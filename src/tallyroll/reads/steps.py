@@ -56,10 +56,12 @@ def zone_named(name: str) -> tzinfo:
 
 def cuts(since: int, until: int, step: StepName, zone: tzinfo) -> list[int]:
     """The bounds of the steps in [since, until) in ms: `since`, each begin of a step after it, and
-    `until`. Raises UsageError if there are more than `STEPS_MAX` steps.
+    `until`. Raises UsageError if there are more than `STEPS_MAX` steps, or `until` has no date in
+    the zone.
     """
     if since >= until:
         raise UsageError(f"since {iso(since)} is not before until {iso(until)}")
+    check_shown(until, zone)
     bounds = [since]
     while len(bounds) <= STEPS_MAX:
         bound = _after(bounds[-1], step, zone)
@@ -70,6 +72,17 @@ def cuts(since: int, until: int, step: StepName, zone: tzinfo) -> list[int]:
         f"from {iso(since)} to {iso(until)} there are more than {STEPS_MAX:,} steps of"
         f" a{'n' * (step == 'hour')} {step}: give a longer step, or a shorter range"
     )
+
+
+def check_shown(until: int, zone: tzinfo) -> None:
+    """Raise UsageError if `until` (ms) comes after the year 9999 in a zone: there are no dates."""
+    try:
+        _local(min(until, TS_MS_MAX), zone)
+    except (OverflowError, ValueError):
+        raise UsageError(
+            f"until {iso(until)}: in tz {zone} that is after the year 9999; give an earlier one, or"
+            " tz UTC"
+        ) from None
 
 
 def local_iso(ms: int, zone: tzinfo) -> str:

@@ -102,7 +102,7 @@ class Settings(CommonSettings):
         Whole(1_000, _DAY_MS, "ms"),
         "after how long without progress a new export attempt begins",
     )
-    export_segments: int = setting(8, Whole(1, 1_000), "minimum segments of the scan exporter")
+    export_segments: int = setting(1, Whole(1, 1_000), "minimum segments of the scan exporter")
     transactions_at_once: int = setting(8, Whole(1, 256), "concurrent transactions of one writer")
     cache_live_ms: int = setting(
         1_000,

@@ -38,6 +38,7 @@ from tallyroll.model.windows import (
 )
 from tallyroll.settings.kinds import (
     ANY_TEXT,
+    CACHE_URL,
     CAPACITY,
     FLAG,
     HOT_SHARDS,
@@ -254,6 +255,13 @@ class CommonSettings(Described):
         ANY_TEXT,  # while an app is synthesized it is a token of the CDK
         "ARN of the KMS key of all that is deployed, of the tables that are made from then on, and"
         " of their archives by DynamoDB itself; empty: the services' own keys",
+    )
+    cache_url: str = setting(
+        "",
+        CACHE_URL,
+        "a cache of Valkey or Redis in which the aggregators share counts: `rediss://"
+        "USER:PASSWORD@HOST:PORT`; `PASSWORD` may be `{{resolve:secretsmanager:...}}`, which"
+        " CloudFormation resolves ([reading](reading.md#a-shared-cache)); empty: none",
     )
     deny_drops: bool = setting(
         default=False,

@@ -189,6 +189,27 @@ def _node(value: str) -> str:
 _ADDRESS = text(r"[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}", "give HOST:PORT, such as 127.0.0.1:9042")
 NODE = Kind(_ADDRESS.remedy, _node)
 _SWITCH: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False}
+_CACHE_HOST = r"@[A-Za-z0-9.-]+(?::([0-9]{1,5}))?"
+_CACHE_URL = re.compile(
+    rf"rediss://[^\s@/:]*:(?:[^\s@/{{}}]+|\{{\{{resolve:secretsmanager:[^\s@{{}}]+\}}\}}){_CACHE_HOST}"
+    r"|redis://(?:[^\s@/]*@)?(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?"
+)
+
+
+def _cache_url(value: str) -> str:
+    """The address of a shared cache; an error does not show it, since it holds a password."""
+    match = _CACHE_URL.fullmatch(value)
+    ports = [int(port) for port in match.groups() if port] if match else []
+    if value and (match is None or not all(1 <= port <= PORT_MAX for port in ports)):
+        raise UsageError(
+            "(not shown): give rediss://USER:PASSWORD@HOST:PORT, with TLS and a password, of which"
+            " what is no letter, digit, - or _ is written as %XX; redis:// is for this machine"
+            " alone, such as redis://127.0.0.1:6379"
+        )
+    return value
+
+
+CACHE_URL = Kind("give rediss://USER:PASSWORD@HOST:PORT", _cache_url)
 FLAG = Kind("give true or false", lambda value: _SWITCH[str(value).lower()])
 ANY_TEXT = text(r"(?s).*", "give a text")
 NAME = text(

@@ -146,6 +146,22 @@ def test_binaries_that_were_read_in_base64_are_bytes() -> None:
     assert found[0]["UnprocessedKeys"] == reply["UnprocessedKeys"]
 
 
+def test_binaries_of_a_page_are_bytes_and_the_rest_is_that_of_a_plain_client(plain: Any) -> None:
+    record = record_with(data=b"\x00\xff", format="json", keys=("a", "b"), slot=3, series=())
+    item = jsonable(record_item(record))
+    reply = {"Items": [item], "Count": 1, "LastEvaluatedKey": {"pk": item["pk"], "sk": item["sk"]}}
+    asked = {"TableName": "t", "KeyConditionExpression": "pk = :pk", "ConsistentRead": True}
+    pages = []
+    for client in (make_client("dynamodb", **WHERE), plain):
+        client.meta.events.register(
+            "after-call.dynamodb.Query", lambda parsed, **_: pages.append(parsed)
+        )
+        _sent(client, "Query", json.dumps(reply).encode(), **asked)
+    lean, others = (page.pop("Items") for page in pages)
+    assert parse_item(lean[0]) == parse_item(others[0]) == record
+    assert pages[0]["LastEvaluatedKey"] == pages[1]["LastEvaluatedKey"] == reply["LastEvaluatedKey"]
+
+
 def test_the_actions_that_were_given_stay_as_they_are() -> None:
     before = repr(ACTIONS)
     _sent(make_client("dynamodb", **WHERE), "TransactWriteItems", TransactItems=ACTIONS)

@@ -23,7 +23,7 @@ from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tests.harness.archives import Archived, archived
 from tests.harness.pipeline import WINDOW
-from tests.harness.retracted_archives import correction_of, retracted_archive
+from tests.harness.retracted_archives import LIKE_PACKED, correction_of, retracted_archive
 
 
 class Killed(BaseException):
@@ -133,6 +133,12 @@ def test_killed_before_each_write_it_leaves_no_false_proof(whole: Archived) -> N
     made = compacted(whole, MortalBucket(whole.bucket, 5))
     assert [each for each in everything(whole) if each.parquet] == [made]
     assert verified(whole, made).findings.first == []
+
+
+def test_an_id_like_that_of_a_packed_event_is_another_event() -> None:
+    other = retracted_archive(more=LIKE_PACKED)
+    made = compacted(other)
+    assert verified(other, made).findings.first == []
 
 
 def test_an_unproven_or_damaged_archive_is_refused(whole: Archived) -> None:
@@ -246,7 +252,7 @@ def mistaken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             return
         add(self, made)
 
-    def keep(self: ParquetWriter, *event: str) -> None:
+    def keep(self: ParquetWriter, *event: Any) -> None:
         if name != "retracted kept":
             retract(self, *event)
 

@@ -90,6 +90,7 @@ def test_nothing_else_would_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_found_over_many_spills_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "DIGESTS_HELD", 7)
     monkeypatch.setattr(proof, "PARTITION_ITEMS", 20)
     pipeline, window, name = swapped(events=60)

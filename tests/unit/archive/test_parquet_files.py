@@ -34,7 +34,7 @@ def writer(tmp_path: Path) -> ParquetWriter:
 def read(
     folder: Path, events: list[Path], rest: list[Path], window: str = WINDOW
 ) -> list[tuple[list[EventRow], Rest]]:
-    marked: list[tuple[str, str]] = []
+    marked: list[tuple[str, str, int | None]] = []
     found = list(
         ParquetReader(folder, events, rest).records(window, lambda *name: marked.append(name))
     )
@@ -62,14 +62,14 @@ def test_a_packets_events_stay_together(tmp_path: Path, writer: ParquetWriter) -
     packet = Converted([row("k", "p", index) for index in range(12)], Rest(12, "packet1+zlib"))
     for each in (one("k", "q"), packet, one("k", "a")):
         writer.add(each)
-    writer.retract("k", "p:11")
+    writer.retract("k", "p", 11)
     events, rest = writer.finish()
     writer.close()
-    marked: list[tuple[str, str]] = []
+    marked: list[tuple[str, str, int | None]] = []
     reader = ParquetReader(tmp_path, events, rest)
     found = list(reader.records(WINDOW, lambda *name: marked.append(name)))
     assert [rows for rows, _ in found] == [[row("k", "a")], packet.rows, [row("k", "q")]]
-    assert marked == [("k", "p:11")]
+    assert marked == [("k", "p", 11)]
 
 
 def test_a_key_is_in_few_groups(tmp_path: Path, writer: ParquetWriter) -> None:

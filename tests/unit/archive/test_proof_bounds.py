@@ -257,6 +257,7 @@ def test_no_more_sums_are_held_than_may_be(
     most: int, spills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three keys by records and by tallies; looked at before each item is read, gates last."""
+    monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "SUMS_HELD", most)
     pipeline, window = exported()
     items = sorted(archived(pipeline), key=lambda item: item["sk"]["S"])
@@ -272,6 +273,7 @@ def test_no_more_digests_are_held_than_may_be(
 ) -> None:
     pipeline, window = exported()
     rewrite(pipeline, window, archived(pipeline))
+    monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "DIGESTS_HELD", len(archived(pipeline)) + more)
     assert proven(pipeline, window)
     assert len({name[6:22] for name in kept(pipeline, window) if "items-" in name}) == runs
@@ -296,6 +298,7 @@ def test_so_many_findings_are_kept_of_a_partition(monkeypatch: pytest.MonkeyPatc
 
 
 def test_so_many_repeats_are_kept_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "FINDINGS_KEPT", 3)
     pipeline, window = exported()
     gates = [item for item in archived(pipeline) if item["sk"]["S"].startswith("g#")]

@@ -124,6 +124,7 @@ def test_more_segments_the_more_items_and_twice_as_many_after_one_in_vain() -> N
     sized = replace(window, events=1_000_000, keys=10_000, attempt=Attempt())
     assert segments_for(replace(window, events=3, keys=1, attempt=Attempt()), 64, 8) == 8
     assert segments_for(sized, 64, 8) == 82
+    assert segments_for(replace(sized, events=9_999), 64, 1) == 1, "a tally has an event at least"
     assert segments_for(replace(sized, attempt=Attempt(number=2)), 64, 8) == 4 * 82
     assert segments_for(replace(sized, events=10**12), 64, 8) == scan_export.SEGMENTS_MAX
     assert (

@@ -207,6 +207,34 @@ def test_the_largest_keys_are_chosen_by_their_net_sums() -> None:
     assert [key.key for key in best(pipeline, 5).largest] == ["c", "b", "é", "a", "d"]
 
 
+def test_a_sealed_window_that_an_earlier_release_did_not_list_is_read_less_its_corrections() -> (
+    None
+):
+    pipeline, window = voted(Status.SEALED), hour(8)
+    pipeline.move(Status.SEALED, window, listed=None)
+    before = best(pipeline)
+    assert [(key.key, key.n) for key in before.largest] == [("a", 5), ("b", 3), ("c", 3)]
+    tallies = pipeline.store.stripes
+
+    def with_retracted(*known: Any) -> Iterator[list[Stripe]]:
+        for page in tallies(*known):
+            retracted = [(int(each.tally.key == "c"), 0) for each in page]
+            yield [
+                replace(each, tally=replace(each.tally, retracted=of))
+                for each, of in zip(page, retracted, strict=True)
+            ]
+
+    pipeline.store.stripes = with_retracted  # type: ignore[assignment, method-assign]
+    pipeline.totals.correct([taken(window, f"a{n}", "a", 0) for n in range(4)])
+    top = best(pipeline)
+    assert [(key.key, key.n, key.retracted[0]) for key in top.largest] == [
+        ("b", 3, 0),
+        ("c", 3, 1),
+        ("é", 2, 0),
+    ]
+    assert (top.keys, top.events, top.retracted) == (5, 10, (5, 0))
+
+
 def test_many_corrections_are_joined_with_their_totals_page_by_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 import pytest
 
 from tallyroll.errors import Absent, Archived, Missing, UsageError
-from tallyroll.model.states import Attempt, Status
+from tallyroll.model.states import Attempt, Calendar, Status
 from tallyroll.model.stored import StoredPacket
+from tallyroll.model.windows import Grid, window_start
 from tallyroll.reads.http import answer_error, answer_event
-from tallyroll.reads.ranges import spans
+from tallyroll.reads.ranges import dated, spans
 from tallyroll.reads.ranges.spans import date_ms
-from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, hour, opened
+from tallyroll.reads.reader import PortReader
+from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, Pipeline, hour, opened
 
 DAY = date_ms("2026-11-20")
 
@@ -65,6 +69,104 @@ def test_large_events_of_later_windows_are_named_alone() -> None:
     assert (body["window"], body["payload"]) == (hour(7), payload)
     assert body["also"] == [{"window": WINDOW}]
     assert ask(pipeline, "a", window=WINDOW)["payload"] == payload
+
+
+def test_payloads_beyond_an_answer_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, read = opened(), list[str]()
+    chunks = pipeline.store.chunks
+
+    def noted(spec: Any, *more: Any) -> Any:
+        read.append(spec.window)
+        return chunks(spec, *more)
+
+    for back in (HOUR, 0):
+        pipeline.write({"id": "a", "key": "k", "ts": NOW - back, "payload": noise(600_000)})
+        pipeline.write({"v": 1, "id": "p", "key": "k", "t0": NOW - back, "events": [[0], [1]]})
+    monkeypatch.setattr(pipeline.store, "chunks", noted)
+    monkeypatch.setattr(dated, "BYTES_MAX", 500_000)
+    assert ask(pipeline, "a")["also"] == [{"window": WINDOW}]
+    assert read == [hour(7)]
+    monkeypatch.setattr(dated, "BYTES_MAX", 1)
+    assert ask(pipeline, "p:1")["also"] == [{"window": WINDOW}]
+    with pytest.raises(Absent):
+        ask(pipeline, "p:2")
+    assert len(pipeline.reader().event_on("k", "a", DAY).found) == 2, "as many as there are"
+
+
+def noise(size: int) -> str:
+    """A text that zlib makes little smaller."""
+    return base64.b85encode(Random(7).randbytes(size * 4 // 5)).decode()
+
+
+def again(pipeline: Pipeline, reader: PortReader, event_id: str, **more: str) -> list[str]:
+    """The windows in which a process that has read before finds an event."""
+    parameters = {"key": "k", "id": event_id, **(more or {"date": "2026-11-20"})}
+    body = answer_event(reader, parameters).body
+    assert body == answer_event(pipeline.reader(), parameters).body, "as one that has not"
+    return [one["window"] for one in (body, *body.get("also", ()))]
+
+
+def test_a_window_that_has_opened_since_an_earlier_read(written: Pipeline) -> None:
+    reader = written.reader()
+    assert again(written, reader, "a") == [hour(7), WINDOW]
+    written.effects.pass_by(HOUR)
+    written.roller().run(TIME_LEFT)
+    assert written.write({"id": "a", "key": "k", "ts": NOW + HOUR}).events == 1
+    assert again(written, reader, "a") == [hour(7), WINDOW, hour(9)]
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [Calendar(Grid.of(3600), window_start(WINDOW)), Calendar(Grid.of(7200), window_start(hour(6)))],
+)
+def test_a_calendar_that_is_another_since_an_earlier_read(
+    written: Pipeline, stale: Calendar
+) -> None:
+    reader = written.reader()
+    reader._calendar_seen = stale
+    assert again(written, reader, "a", until=hour(9)) == [hour(7), WINDOW]
+    assert reader._calendar_seen == written.catalog.calendar()
+
+
+def test_a_window_that_was_dropped_since_an_earlier_read(
+    written: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table fails a batch once."""
+    reader, asked = written.reader(), list[list[str]]()
+    assert again(written, reader, "b") == [WINDOW]
+    lookup = written.store.lookup_across
+
+    def noted(specs: Any, names: Any) -> Mapping[str, Any]:
+        asked.append([spec.window for spec in specs])
+        return lookup(specs, names)
+
+    monkeypatch.setattr(written.store, "lookup_across", noted)
+    drop(written, 7)
+    parameters = {"key": "k", "id": "b", "date": "2026-11-20"}
+    for _ in range(2):
+        assert answer_event(reader, parameters).body["archived"][0]["window"] == hour(7)
+    assert asked == [[hour(6), hour(7), WINDOW], *[[hour(6), WINDOW]] * 2]
+
+
+def test_states_are_read_after_the_records(
+    written: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that a late roller made again is empty: what the state says after it counts."""
+    reader = written.reader()
+    assert again(written, reader, "p:1") == [hour(7)]
+    monkeypatch.setattr(written.store, "lookup_across", lambda *_: {})
+    state = written.state(hour(7))
+    assert not state.status.sealed
+    with pytest.raises(Absent):
+        answer_event(reader, {"key": "k", "id": "p:1", "date": "2026-11-20"})
+
+    def dropped_at_last(*_: Any) -> Any:
+        written.move(Status.DROPPED, hour(7), attempt=Attempt(archive="archive/7"))
+        return {}
+
+    monkeypatch.setattr(written.store, "lookup_across", dropped_at_last)
+    with pytest.raises(Archived, match=hour(7)):
+        answer_event(reader, {"key": "k", "id": "p:1", "date": "2026-11-20"})
 
 
 def test_the_last_day_of_all() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from tallyroll.errors import Throttled
 from tallyroll.reads.counting import flights
-from tallyroll.reads.counting.flights import Asked, KeptCounts
+from tallyroll.reads.counting.flights import KeptCounts
+from tallyroll.reads.counting.shared import Asked
 from tallyroll.reads.counts import Count
 
 KEPT_MS = 1_000

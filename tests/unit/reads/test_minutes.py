@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -53,6 +53,14 @@ def test_each_event_is_in_its_minute() -> None:
     inside = [ts for ts in times if first <= ts < last]
     assert by_minute(pipeline, first, last) == Counter(ts - ts % MINUTE_MS for ts in inside)
     assert by_minute(pipeline, zone=ZoneInfo("Asia/Kathmandu")) == by_minute(pipeline)
+
+
+def test_minutes_without_a_date_in_their_zone_are_refused() -> None:
+    since = round(datetime(9999, 12, 31, 14, 50, tzinfo=UTC).timestamp()) * 1000
+    with pytest.raises(UsageError, match=r"in tz Asia/Tokyo that is after the year 9999"):
+        by_minute(opened(), since, since + 10 * MINUTE, ZoneInfo("Asia/Tokyo"))
+    found = opened().reader().minutes("k", since, since + 9 * MINUTE, ZoneInfo("Asia/Tokyo"))
+    assert minutes_json(found)["until"] == "9999-12-31T23:59:00+09:00"
 
 
 def test_it_begins_after_the_last_sealed_window_and_ends_with_this_minute() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.errors import Absent, Archived, Missing, UsageError
-from tallyroll.model.states import Attempt, Status
-from tallyroll.model.windows import Span
+from tallyroll.model.states import Attempt, Status, Window
+from tallyroll.model.windows import Span, window_id
 from tallyroll.reads import hints
 from tallyroll.reads.http import answer_error, answer_events
 from tallyroll.reads.parts import ListedPart
@@ -220,6 +220,25 @@ def test_time_that_runs_out(written: Pipeline) -> None:
     first = ask(written, left=0)
     assert (first["events"], first["complete"]) == ([], False)
     assert ids(ask(written, cursor=first["cursor"])) == IDS
+
+
+def test_a_range_of_windows_without_events_ends_in_time_too(
+    written: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = written.catalog.windows
+
+    def slow(since: int, until: int) -> list[Window]:
+        written.effects.pass_by(1_000)
+        return windows(since, until)
+
+    monkeypatch.setattr(written.catalog, "windows", slow)
+    since = window_id(START - 2_000 * HOUR)
+    found = [ask(written, left=15_000, since=since)]
+    while "cursor" in found[-1]:
+        found.append(ask(written, left=15_000, since=since, cursor=found[-1]["cursor"]))
+    assert len(found) > 3
+    assert ids(*found) == IDS
+    assert [page["complete"] for page in found] == [False] * (len(found) - 1) + [True]
 
 
 @pytest.mark.parametrize("limit", [3, 100])

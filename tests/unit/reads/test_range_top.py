@@ -51,6 +51,19 @@ def test_a_missed_correction_is_found(days: Days, monkeypatch: pytest.MonkeyPatc
     assert top.events == by_hand(days).total() + 3
 
 
+def test_a_window_counts_whose_roller_has_yet_to_say_that_it_is_open() -> None:
+    """Its gates are open before its state says so."""
+    pipeline = Pipeline()
+    pipeline.roller().run(TIME_LEFT)
+    pipeline.write(*({"id": f"e{n}", "key": "k"} for n in range(3)))
+    pipeline.catalog._windows[hour(8)] = replace(pipeline.state(hour(8)), status=Status.CREATING)
+    reader = pipeline.reader()
+    assert reader.total().events == 3
+    assert reader.top_within(None, None, 10).events == 3
+    assert [(row.key, row.events) for row in reader.keys_page().keys] == [("k", 3)]
+    assert sum(point.events for point in reader.minutes("k").points) == 3
+
+
 def test_a_window_that_is_being_sealed_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = Pipeline()
     pipeline.roller().run(TIME_LEFT)

@@ -146,3 +146,15 @@ def test_an_instant_in_its_zone() -> None:
     zone = ZoneInfo("America/St_Johns")
     assert local_iso(at("2026-11-20T00:00Z"), zone) == "2026-11-19T20:30:00-03:30"
     assert local_iso(1, UTC) == "1970-01-01T00:00:00.001000+00:00"
+
+
+@pytest.mark.parametrize("step", ["hour", "day", "week", "month"])
+def test_a_range_whose_end_has_no_date_in_its_zone_is_refused(step: StepName) -> None:
+    since, until = at("9999-12-30T15:00:00+00:00"), at("9999-12-31T15:00:00+00:00")
+    with pytest.raises(UsageError, match=r"in tz Asia/Tokyo that is after the year 9999"):
+        cuts(since, until, step, ZoneInfo("Asia/Tokyo"))
+    for zone in ("UTC", "America/New_York"):
+        bounds = cuts(since, TS_MS_MAX, step, ZoneInfo(zone))
+        assert local_iso(bounds[-1], ZoneInfo(zone)).startswith("9999-12-31")
+    bounds = cuts(since, until - HOUR, step, ZoneInfo("Asia/Tokyo"))
+    assert local_iso(bounds[-1], ZoneInfo("Asia/Tokyo")) == "9999-12-31T23:00:00+09:00"

@@ -13,7 +13,7 @@ from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.states import Status, Window
 from tallyroll.model.totals import Correction
-from tallyroll.ports.glances import Glance, Seen
+from tallyroll.ports.counting.glances import Glance, Seen
 from tallyroll.ports.store import Verdict
 from tallyroll.reads.counting import kept
 from tallyroll.reads.counting.kept import Kept

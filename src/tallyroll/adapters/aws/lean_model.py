@@ -4,7 +4,7 @@ items take their client less time. The bytes that it sends are the same.
 - botocore searches all actions of a transaction for ARNs of tables, to choose an endpoint by their
   account. Tallyroll names tables by their names, so there are none.
 - It goes through the shapes of all values, although these have the form of the request already,
-  except for binaries: `BatchGetItem` gives them in base64.
+  except for binaries: `BatchGetItem` and `Query` give them in base64.
 - It writes a transaction's JSON from new copies of all values.
 """
 
@@ -29,6 +29,7 @@ _GIVEN = (  # operation, side, and member
     (OPERATION, "input", MEMBER),
     ("BatchGetItem", "input", "RequestItems"),
     ("BatchGetItem", "output", "Responses"),
+    ("Query", "output", "Items"),
 )
 _WITH_VALUES = ("Item", "Key", "ExpressionAttributeValues")  # of an action
 _BEFORE_ACTIONS = b'"TransactItems": '

@@ -123,16 +123,19 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
         return None if item is None else parse_window(item)
 
     def windows(self, since: int, until: int) -> list[Window]:
-        """Queries only months that have windows."""
+        """Queries only months that have windows; of a span within a month it does not ask whether
+        it has any.
+        """
         since, until = max(since, 0), min(until, TS_MS_MAX + 1)
-        item = self._table.get(MONTHS)
-        if item is None or since >= until:
+        if since >= until:
             return []
         first, last = window_id(since), window_id(until - 1)
-        found = []
-        for month in sorted(item["months"]["SS"]):
-            if month_key(first) <= month <= month_key(last):
-                found += self._states(month, first, last)
+        months = [month_key(first)]
+        if months != [month_key(last)]:
+            item = self._table.get(MONTHS)
+            known = sorted(item["months"]["SS"]) if item else []
+            months = [month for month in known if month_key(first) <= month <= month_key(last)]
+        found = [window for month in months for window in self._states(month, first, last)]
         return [window for window in found if since <= window.start < until]
 
     def windows_with_specs(

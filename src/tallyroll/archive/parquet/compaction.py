@@ -27,7 +27,7 @@ from tallyroll.archive.layout import (
 )
 from tallyroll.archive.parquet.files import EVENTS, REST, ParquetWriter
 from tallyroll.archive.parquet.rows import ChunksOf, added, alone, converted, item_digest
-from tallyroll.archive.parquet.source import ParquetItems, event_id_of, manifest_digest
+from tallyroll.archive.parquet.source import ParquetItems, manifest_digest
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.formats.payloads import Chunk
@@ -177,7 +177,7 @@ def convert(
             else:
                 writer.add_alone(alone(found.item))
                 if isinstance(found.holds, Tombstone):
-                    writer.retract(found.holds.key, event_id_of(found.holds))
+                    writer.retract(found.holds.key, found.holds.id, found.holds.index)
         for found, record in waiting.records():
             add(found, record, waiting.chunks)
     _raise(reading.compared())

@@ -56,7 +56,7 @@ _REST_COLUMNS = {
     "more": "VARCHAR",
     "items": "VARCHAR",
 }
-_STONE_COLUMNS = {"key": "VARCHAR", "id": "VARCHAR"}
+_STONE_COLUMNS = {"key": "VARCHAR", "record": "VARCHAR", "index": "INTEGER"}
 _ID = 'if("index" IS NULL, record, record || \':\' || "index")'
 
 
@@ -93,10 +93,10 @@ class ParquetWriter:
         """Add an item that is no record's."""
         self._rows[REST]((None, None, None, *rest))
 
-    def retract(self, key: str, event_id: str) -> None:
-        """Mark an event as retracted."""
+    def retract(self, key: str, record: str, index: int | None) -> None:
+        """Mark the event of this record as retracted, or that of this index in a packet."""
         self._retracted = True
-        self._rows["retracted"]((key, event_id))
+        self._rows["retracted"]((key, record, index))
 
     def finish(self) -> tuple[list[Path], list[Path]]:
         """Write the files; the paths of those of the events, and of the rest."""
@@ -105,7 +105,8 @@ class ParquetWriter:
         gone = "false"
         if self._retracted:
             stones = self._csv("retracted", _STONE_COLUMNS)
-            gone = f"(key, {_ID}) IN (SELECT (key, id) FROM {stones})"  # noqa: S608 (own names)
+            event = '(key, record, ifnull("index", -1))'  # no event of a packet has the index -1
+            gone = f"{event} IN (SELECT {event} FROM {stones})"  # noqa: S608 (own names)
         events = (
             f'SELECT key, {_ID} AS id, ts, {quoted(self._window)} AS "window", value, payload,'  # noqa: S608 (own names)
             ' 1::INTEGER AS n, if("index" IS NULL, NULL, record) AS packet, shard,'
@@ -154,7 +155,7 @@ class ParquetReader:
 
     def records(self, window: WindowId, on_retracted: Any) -> Iterator[tuple[list[EventRow], Rest]]:
         """The rows of each record with its rest, and the rest of each other item, in the order of
-        the files. Calls `on_retracted` with key and id of each event that is marked.
+        the files. Calls `on_retracted` with key, record id and index of each event that is marked.
 
         Raises ProofMismatch if there are more or fewer rows than the rest says, or one of another
         window.
@@ -206,7 +207,7 @@ class Numbered:
         self._found = found
         self._window = window
         self._on_retracted = on_retracted
-        self._last: tuple[str, str] | None = None
+        self._last: tuple[str, str, str | None] | None = None
         self.count = 0
 
     def __iter__(self) -> Iterator[EventRow]:
@@ -216,15 +217,13 @@ class Numbered:
         key, id_, packet, ts, value, *others, n, window, retracted = next(self._found)
         self.count += 1
         name = f"events row {self.count}: key {key!r} id {id_!r}"
-        if (key, id_) == self._last:
+        if (key, id_, packet) == self._last:
             raise ProofMismatch([f"{name}: an extra row, the one before has the same name"])
-        self._last = key, id_
+        self._last = key, id_, packet
         if window != self._window:
             raise ProofMismatch([f"{name}: of the window {window}, not {self._window}"])
         if n != 1:
             raise ProofMismatch([f"{name}: n is {n}"])
-        if retracted:
-            self._on_retracted(key, id_)
         payload, reference, shard, digest = others
         record, index = id_, None
         if packet is not None:
@@ -232,6 +231,8 @@ class Numbered:
             if not place.isdigit():
                 raise ProofMismatch([f"{name}: not an id of the packet {packet!r}"])
             index = int(place)
+        if retracted:
+            self._on_retracted(key, record, index)
         return EventRow(key, record, index, ts, int(value), payload, reference, shard, digest)
 
 

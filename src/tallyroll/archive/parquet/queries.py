@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tallyroll.archive.corrections import corrections_copied
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.parquet.compaction import Watch, convert
 from tallyroll.archive.parquet.files import ParquetWriter, connected, quoted
 from tallyroll.archive.parquet.source import ParquetItems
+from tallyroll.archive.retractions import corrections_of
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.errors import UsageError
+from tallyroll.errors import StoreError, UsageError
+from tallyroll.model.totals import Correction
 from tallyroll.ports.bucket import ListedBucket
 from tallyroll.ports.store import ItemCodec
+from tallyroll.ports.totals import Totals
 
 ROWS_AT_ONCE = 1_000
 _EMPTY = (
@@ -23,21 +25,40 @@ _EMPTY = (
     " NULL::VARCHAR AS packet, NULL::INTEGER AS shard, NULL::BLOB AS digest,"
     " NULL::BOOLEAN AS retracted, NULL::VARCHAR AS payload_ref LIMIT 0"
 )
+# An event of its own may have the id that an event of a packet has here.
+_EVENTS = (
+    "CREATE VIEW events AS FROM stored_events AS stored WHERE NOT retracted"
+    " AND NOT EXISTS (FROM corrected AS taken WHERE"
+    ' taken."window" = stored."window" AND taken.key = stored.key'
+    " AND taken.record = ifnull(stored.packet, stored.id)"
+    " AND stored.id = if(taken.index IS NULL, taken.record, taken.record || ':' || taken.index))"
+)
 
 
 class ArchiveQueries:
     """Tables of the events of archives, in a folder. `stored_events` has all events, and `events`
-    those that were not retracted: by tombstones, or by the copy of corrections beside the archive.
+    those that were not retracted: by tombstones, or by corrections. These are those of the table
+    of `totals` if it is given, and else of the copies beside the archives.
     """
 
-    def __init__(self, folder: Path, bucket: ListedBucket, codec: ItemCodec, watch: Watch) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bucket: ListedBucket,
+        codec: ItemCodec,
+        watch: Watch,
+        totals: Totals | None = None,
+    ) -> None:
         self._folder = folder
         self._bucket = bucket
         self._codec = codec
         self._watch = watch
+        self._totals = totals
+        self.unreached: StoreError | None = None
+        """Why the copies were taken, from some archive on, though there is a table of totals."""
         self._paths: list[Path] = []
         self._sources: list[ParquetItems] = []  # each keeps its files as long as it lives
-        self._corrected: list[tuple[str, str, str]] = []
+        self._corrected: list[tuple[str, str, str, int | None]] = []
 
     def add(self, archive: Archive) -> None:
         """Fetch the events of an archive; those in DynamoDB's layout are converted. Raises
@@ -50,9 +71,18 @@ class ArchiveQueries:
             self._paths += items.event_files()
         else:
             self._paths += self._converted(archive)
-        for each in corrections_copied(self._bucket, archive.prefix, window):
-            event_id = each.id if each.index is None else f"{each.id}:{each.index}"
-            self._corrected += [(window, key, event_id) for key in each.keys]
+        for each in self._corrections(archive):
+            self._corrected += [(window, key, each.id, each.index) for key in each.keys]
+
+    def _corrections(self, archive: Archive) -> list[Correction]:
+        of = self._bucket, archive.prefix
+        window = archive.place.window
+        if self._totals:
+            try:
+                return list(corrections_of(*of, self._totals, window))
+            except StoreError as error:
+                self.unreached, self._totals = error, None
+        return list(corrections_of(*of, None, window))
 
     def _converted(self, archive: Archive) -> Sequence[Path]:
         folder = self._folder / str(len(self._paths))
@@ -74,13 +104,12 @@ class ArchiveQueries:
         stored = f"read_parquet([{', '.join(names)}], hive_partitioning = false)"
         source = f"SELECT * FROM {stored}" if names else _EMPTY  # noqa: S608 (own paths)
         connection.execute(f"CREATE VIEW stored_events AS {source}")
-        connection.execute('CREATE TABLE corrected ("window" VARCHAR, key VARCHAR, id VARCHAR)')
-        if self._corrected:
-            connection.executemany("INSERT INTO corrected VALUES (?, ?, ?)", self._corrected)
         connection.execute(
-            "CREATE VIEW events AS FROM stored_events WHERE NOT retracted"
-            ' AND ("window", key, id) NOT IN (FROM corrected)'
+            'CREATE TABLE corrected ("window" VARCHAR, key VARCHAR, record VARCHAR, index INTEGER)'
         )
+        if self._corrected:
+            connection.executemany("INSERT INTO corrected VALUES (?, ?, ?, ?)", self._corrected)
+        connection.execute(_EVENTS)
         folders = sorted({str(path.parent) for path in self._paths})
         allowed = ", ".join(map(quoted, [str(self._folder), *folders]))
         connection.execute(f"SET allowed_directories = [{allowed}]")

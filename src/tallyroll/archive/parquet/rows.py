@@ -176,9 +176,9 @@ def item_digest(item: StoredItem) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
 
 
-def event_digest(key: str, event_id: str) -> int:
+def event_digest(key: str, record: str, index: int | None) -> int:
     """A digest of the name of an event, below 2^128."""
-    text = f"{len(key)} {key}{event_id}"
+    text = json.dumps([key, record, index])
     return int.from_bytes(blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
 
 

@@ -40,11 +40,6 @@ from tallyroll.ports.store import ItemCodec
 Fault = Callable[[str], None]
 
 
-def event_id_of(tombstone: Tombstone) -> str:
-    """The id of the event that a tombstone retracts."""
-    return tombstone.id if tombstone.index is None else f"{tombstone.id}:{tombstone.index}"
-
-
 class ParquetItems:
     """The items of one archive as Parquet. Its files are fetched into a folder of their own."""
 
@@ -167,13 +162,13 @@ class _Marks:
     def __init__(self) -> None:
         self._marked = self._wanted = (0, 0)
 
-    def marked(self, key: str, event_id: str) -> None:
+    def marked(self, key: str, record: str, index: int | None) -> None:
         count, total = self._marked
-        self._marked = count + 1, added(total, event_digest(key, event_id))
+        self._marked = count + 1, added(total, event_digest(key, record, index))
 
     def wanted(self, tombstone: Tombstone) -> None:
         count, total = self._wanted
-        digest = event_digest(tombstone.key, event_id_of(tombstone))
+        digest = event_digest(tombstone.key, tombstone.id, tombstone.index)
         self._wanted = count + 1, added(total, digest)
 
     def compare(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Protocol
 
 import aws_cdk as cdk
@@ -19,6 +20,7 @@ from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunct
 from tallyroll.cdk.reads.private import BURST, PrivateApi, endpoint_id_of
 from tallyroll.cdk.storage import Storage
 from tallyroll.reads.described.routes import OTHER_PATHS, ROUTES
+from tallyroll.settings import Settings
 from tallyroll.settings.options import Options
 
 # A second less than the API waits at most: 30 s for an HTTP API, 29 s for a REST API by default.
@@ -36,6 +38,14 @@ _LOGGED = {
     "authorizerError": "$context.authorizer.error",
     "integrationError": "$context.integrationErrorMessage",
 }
+
+
+def _with_cache(defaults: FunctionDefaults) -> FunctionDefaults:
+    """The defaults with the address of the shared cache, which no other function knows."""
+    if not defaults.options.cache_url:
+        return defaults
+    address = {Settings.named("cache_url"): defaults.options.cache_url}
+    return replace(defaults, environment={**defaults.environment, **address})
 
 
 class Api(Protocol):
@@ -82,7 +92,7 @@ class Reads(Construct):
         self.aggregator = PipelineFunction(
             self,
             "Aggregator",
-            defaults=defaults,
+            defaults=_with_cache(defaults),
             package="aggregator",
             memory_mb=FULL_CPU_MB,
             timeout_seconds=AGGREGATOR_TIMEOUT_SECONDS[options.api],

@@ -18,6 +18,8 @@ from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run
 from tallyroll.cli.screen import number_of
 from tallyroll.errors import ProofMismatch, UsageError
 
+_COPIES = "corrections are those of the copies: what was taken back later is among the events"
+
 
 def sql(
     query: str,
@@ -26,6 +28,7 @@ def sql(
     since: Annotated[int | None, STARTS_SINCE] = None,
     until: Annotated[int | None, STARTS_UNTIL] = None,
     as_csv: Annotated[bool, Parameter("--csv")] = False,
+    against_totals: bool = False,
     source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
@@ -37,7 +40,9 @@ def sql(
     Windows without a proven archive are left out, so all live ones.
 
     Archives are fetched; those as Parquet are read as they are, others converted.
-    Corrections are those of the copy beside the archive. Needs tallyroll[load].
+    What was taken back since the windows were sealed is known by the totals table;
+    with --dir, or if it is not reached, by the copy beside the archive, which may
+    lack what came later. Needs tallyroll[load].
 
     For example:
       tallyroll archive sql "SELECT key, sum(value) FROM events GROUP BY key"
@@ -45,6 +50,7 @@ def sql(
 
     :param query: SQL, as DuckDB takes it
     :param as_csv: print CSV, with the names of the columns
+    :param against_totals: fail if the totals table is not reached; ask it with --dir, too
     """
     access, screen = ArchiveAccess(run, source), run.screen
     if as_csv and screen.json:
@@ -54,13 +60,18 @@ def sql(
         access.tell_none()
         return 3
     with tempfile.TemporaryDirectory(prefix="tallyroll-") as folder:
-        tables = ArchiveQueries(Path(folder), access.bucket, access.made.codec, access.watched)
+        asked = against_totals or access.directory is None
+        totals = access.made.totals if asked else None
+        ports = access.bucket, access.made.codec, access.watched, totals
+        tables = ArchiveQueries(Path(folder), *ports)
         for archive in found:
             try:
                 tables.add(archive)
             except ProofMismatch as mismatch:
                 screen.tell(f"{archive.prefix}: {mismatch}")
                 return 1
+        if tables.unreached and against_totals:
+            raise tables.unreached
         columns, rows = tables.rows(query)
         if as_csv:
             writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -74,6 +85,9 @@ def sql(
     first, last = found[0].place.window, found[-1].place.window
     windows = number_of(len(found), "window")
     screen.tell(f"of {windows}, {first} to {last}; those without a proven archive are left out")
+    if tables.unreached or not totals:
+        why = f"the totals table was not reached: {tables.unreached}" if tables.unreached else ""
+        screen.tell(f"{_COPIES}{why and '; '}{why}")
     return 0
 
 

@@ -18,12 +18,12 @@ from tallyroll.cli.arguments import (
     Run,
     exclusive,
 )
-from tallyroll.cli.reads.listing import apart, show_events
+from tallyroll.cli.reads.listing import show_events
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.stored import StoredEvent
+from tallyroll.model.stored import StoredEvent, apart
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
 from tallyroll.reads.counts import Count, WindowCount, counter_json

@@ -13,13 +13,15 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.archive.runs import SortedRuns
-from tallyroll.cli.arguments import NUMBER, SINCE, UNTIL, WINDOW, Run
+from tallyroll.cli.archive.ranges import WholeRange
+from tallyroll.cli.archive.sources import ArchiveAccess, ArchiveSource
+from tallyroll.cli.arguments import BUCKET, NUMBER, SINCE, UNTIL, WINDOW, Run
 from tallyroll.cli.screen import Cell, Screen, excerpt
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.retractions import RetractionNote
-from tallyroll.model.stored import StoredEvent, StoredPacket, event_line
-from tallyroll.model.windows import iso
+from tallyroll.model.stored import StoredEvent, apart, event_line
+from tallyroll.model.windows import iso, window_start
 from tallyroll.reads.found import Events
 from tallyroll.reads.http import required_key
 from tallyroll.reads.jsonable import retracted_json
@@ -43,6 +45,8 @@ def events(
     since: Annotated[int | None, SINCE] = None,
     until: Annotated[int | None, UNTIL] = None,
     follow: bool = False,
+    archived: bool = False,
+    bucket: Annotated[str | None, BUCKET] = None,
     order: Literal["id", "time"] = "id",
     limit: Annotated[int | None, NUMBER] = None,
     cursor: Annotated[str | None, Parameter(metavar="C")] = None,
@@ -57,13 +61,18 @@ def events(
 
     With --follow, those that count later come too, until Ctrl-C ends it.
 
+    A window that was dropped is an error, unless --archived: its proven archive is
+    read then, whole and verified, if the totals say that the key has events in it.
+
     For example:
       tallyroll events candidate-7 --since today --json
       tallyroll events candidate-7 --since -1h --follow
+      tallyroll events candidate-7 --since 2026-11-20 --until 2026-11-21 --archived
       tallyroll events candidate-7 --window 20261120T080000Z --limit 1000 --json
 
     :param key: the key
     :param follow: go on with events as they count
+    :param archived: read dropped windows from their archives
     :param order: by id (the default), or by time, for which a range is sorted on disk
     :param limit: at most so many: of a window 100 by default, of a range all
     :param cursor: go on after an earlier answer
@@ -78,6 +87,11 @@ def events(
         raise UsageError("--follow: give it without --until, --order time, --limit and --cursor")
     if order == "time" and (limit or cursor):
         raise UsageError("--order time: give it without --limit and --cursor")
+    if archived:
+        if follow or limit or cursor:
+            raise UsageError("--archived: give it without --follow, --limit and --cursor")
+        stream = _with_archived(run, key, (window, since, until), bucket)
+        return _show_range(key, stream, order, run.screen)
     made, screen = run.pipeline(), run.screen
     reader = made.reader
     if window is not None:
@@ -86,15 +100,37 @@ def events(
         return _show_pages(key, of_window, window, screen)
     since, until = run.bounds(made, since, until)
     if follow:
-        for found in reader.follow(key, since):
-            for one in apart(found.what):
-                sys.stdout.write(f"{_line(key, one) if screen.json else _text(one)}\n")
-                sys.stdout.flush()
+        _follow(reader, key, since, screen)
     if limit or cursor:
-        bounds = (since, until)
-        pages = _of_range(reader, key, bounds, limit or sys.maxsize, cursor)
+        pages = _of_range(reader, key, (since, until), limit or sys.maxsize, cursor)
         return _show_pages(key, pages, "the range", screen)
     stream = (one for found in reader.events_within(key, since, until) for one in apart(found.what))
+    return _show_range(key, stream, order, screen)
+
+
+def _follow(reader: PortReader, key: str, since: int | None, screen: Screen) -> None:
+    for found in reader.follow(key, since):
+        for one in apart(found.what):
+            sys.stdout.write(f"{_line(key, one) if screen.json else _text(one)}\n")
+            sys.stdout.flush()
+
+
+def _with_archived(
+    run: Run, key: str, asked: tuple[str | None, int | None, int | None], bucket: str | None
+) -> Iterator[StoredEvent]:
+    """The events of a window or a range, of dropped windows from their archives."""
+    access = ArchiveAccess(run, ArchiveSource(bucket=bucket))
+    made, (window, since, until) = access.made, asked
+    if window is None:
+        since, until = run.bounds(made, since, until)
+    else:
+        span = run.calendar(made).grid.at(window_start(run.window(made, window)))
+        since, until = span.start, span.end
+    ports = (made.catalog, made.totals, access.bucket, made.codec, made.effects)
+    return WholeRange(made.reader, *ports, access.watched).events(key, since, until)
+
+
+def _show_range(key: str, stream: Iterator[StoredEvent], order: str, screen: Screen) -> int:
     if not _show(key, _by_time(stream) if order == "time" else stream, screen):
         screen.tell(f"no events of {key} in the range")
     return 0
@@ -169,11 +205,6 @@ def _by_time(found: Iterator[StoredEvent]) -> Iterator[StoredEvent]:
 def _text(one: StoredEvent) -> str:
     cells = (*_columns(one), _retracted(one.retracted), excerpt(_payload(one)))
     return "  ".join(str(cell) for cell in cells if cell)
-
-
-def apart(what: StoredEvent | StoredPacket) -> tuple[StoredEvent, ...]:
-    """The events of a packet, or an event alone."""
-    return what.events if isinstance(what, StoredPacket) else (what,)
 
 
 def _line(key: str, one: StoredEvent) -> str:

@@ -28,7 +28,7 @@ APART_MAX = 200  # windows of a range that are counted one by one
 RANKED_MS, RANKED_KEY_MS, UNRANKED_MS = 1_000, 1, 15_000
 STATE_MS = 2_000
 TIME_LEFT_MS = 10_000
-RANK_MS = 3_000  # what cannot be read by then is named, and read the next time
+RANK_MS = 5_000  # what cannot be read by then is named, and read the next time
 
 Ranked = tuple[TopOfRange | None, str]
 """The largest keys, or why they cannot be read."""

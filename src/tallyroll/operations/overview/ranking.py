@@ -23,7 +23,7 @@ from tallyroll.reads.top import Largest
 from tallyroll.settings import Settings
 
 KEPT_KEYS_MAX, KEPT_RANGES_MAX = 50_000, 4
-WINDOWS_AT_ONCE = 8
+WINDOWS_AT_ONCE = 2  # so that each read gets on, however slow the store is
 
 Sums = Mapping[str, Listed]
 Kept = tuple[Mapping[str, int], AbstractSet[WindowId], Sums]

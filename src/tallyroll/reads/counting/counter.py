@@ -19,8 +19,8 @@ from tallyroll.model.totals import PeriodTotal, Total
 from tallyroll.model.windows import WindowId, window_id
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
+from tallyroll.ports.counting.glances import Glance, Glances, Seen
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.glances import Glance, Glances, Seen
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.counting.kept import Kept, KeptRange, Sealed, months_of

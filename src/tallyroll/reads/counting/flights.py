@@ -1,19 +1,25 @@
 """Counts that are kept for a while, and read once at a time: a thread that asks for what another
-one is reading takes its answer.
+one is reading takes its answer. What this process does not keep, a cache that it shares with others
+may have.
+
+An answer is as old as the begin of its read, wherever it comes from. An entry of a shared cache may
+come late, and was read beside what this process answered meanwhile. So it is taken only if its read
+began after this process's last answer to the question; and, since clocks differ, only if it has no
+fewer events than that answer. Nothing of the shared cache is taken while the clock is behind the
+time of an answer: it was set back, and how old an entry is cannot be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event, Lock
 
 from tallyroll.errors import StoreError
+from tallyroll.reads.counting.shared import Asked, SharedCounts
 from tallyroll.reads.counts import Count
 
-Asked = tuple[str, int | None, int | None, bool]
-"""The arguments of a count: key, since, until, by window."""
 Read = Callable[[Sequence[Asked]], dict[Asked, Count]]
 
 
@@ -26,13 +32,38 @@ class _Flight:
         self.failed: StoreError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer: when it was given, and of how many events that were accepted and retracted."""
+
+    at: int
+    accepted: int
+    retracted: int
+
+    def is_before(self, count: Count) -> bool:
+        """Whether all that the answer says is in a count. Both sets of events only grow."""
+        accepted, retracted = _sets(count)
+        grown = accepted >= self.accepted and retracted >= self.retracted
+        return count.as_of >= self.at and grown
+
+
+def _sets(count: Count) -> tuple[int, int]:
+    retracted, _ = count.retracted
+    return count.events + retracted, retracted
+
+
 class KeptCounts:
     """Whole counts that are less than `kept_ms` old."""
 
-    def __init__(self, kept_ms: int, now: Callable[[], int]) -> None:
+    def __init__(
+        self, kept_ms: int, now: Callable[[], int], shared: SharedCounts | None = None
+    ) -> None:
         self._kept_ms = kept_ms
         self._now = now
+        self._shared = shared
         self._counts: dict[Asked, Count] = {}
+        self._answered: dict[Asked, _Answer] = {}  # the last ones, whole or not
+        self._latest = 0  # when any of them was given
         self._flights: dict[Asked, _Flight] = {}
         self._lock = Lock()  # never held during a read
 
@@ -47,7 +78,7 @@ class KeptCounts:
         while due and self._kept_ms:
             with self._flight(due) as (mine, others):
                 if mine:
-                    found |= self._read_for_all(mine, read)
+                    found |= self._read_for_all(mine, read, began + wait_ms)
             for each, flight in others.items():
                 if not flight.done.wait(max(0, wait_ms - (self._now() - began)) / 1_000):
                     return found | self.read([one for one in due if one not in found], read)
@@ -66,19 +97,53 @@ class KeptCounts:
         with self._lock:
             self._prune()
             for each, count in counts.items():
-                before = self._counts.get(each)
-                if count.complete and (before is None or before.as_of <= count.as_of):
-                    self._counts[each] = replace(count, gathering=None, source="kept")
+                self._keep(each, count)
         return counts
 
-    def _read_for_all(self, asked: Sequence[Asked], read: Read) -> dict[Asked, Count]:
+    def _keep(self, asked: Asked, count: Count) -> None:
+        before = self._counts.get(asked)
+        if count.complete and (before is None or before.as_of <= count.as_of):
+            self._counts[asked] = replace(count, gathering=None, source="kept")
+        self._latest = max(self._now(), self._latest)
+        self._answered[asked] = _Answer(self._latest, *_sets(count))
+
+    def _read_for_all(
+        self, asked: Sequence[Asked], read: Read, deadline: int
+    ) -> dict[Asked, Count]:
         flight = self._flights[asked[0]]
         try:
-            flight.counts = self.read(asked, read)
+            flight.counts = self._gathered(asked, read, deadline)
         except StoreError as error:
             flight.failed = error
             raise
         return flight.counts
+
+    def _gathered(self, asked: Sequence[Asked], read: Read, deadline: int) -> dict[Asked, Count]:
+        """What the shared cache has, and the rest as `read` gives it, which is then shared."""
+        shared = self._shared
+        if shared is None:
+            return self.read(asked, read)
+        found = shared.found(asked, deadline - self._now(), self._take)
+        due = [each for each in asked if each not in found]
+        counts = self.read(due, read) if due else {}
+        whole = {each: count for each, count in counts.items() if count.complete}
+        shared.put(whole, deadline - self._now())
+        return found | counts
+
+    def _take(self, counts: Mapping[Asked, Count]) -> dict[Asked, Count]:
+        """Those of the shared cache's counts that may be answered; they are kept."""
+        with self._lock:
+            self._prune()
+            taken = {each: count for each, count in counts.items() if self._may_take(each, count)}
+            for each, count in taken.items():
+                self._keep(each, count)
+        return taken
+
+    def _may_take(self, asked: Asked, count: Count) -> bool:
+        now, last = self._now(), self._answered.get(asked)
+        if last and not last.is_before(count):
+            return False
+        return self._is_fresh(count, now) and max(count.as_of, self._latest) <= now
 
     def _known(self, asked: Sequence[Asked], began: int) -> dict[Asked, Count]:
         with self._lock:
@@ -92,6 +157,10 @@ class KeptCounts:
             each: count
             for each, count in self._counts.items()
             if self._is_fresh(count, now) and count.as_of <= now  # a clock may be set back
+        }
+        # An entry that was read before is too old for long, also if its clock was a little ahead.
+        self._answered = {
+            each: last for each, last in self._answered.items() if now - last.at < 2 * self._kept_ms
         }
 
     def _is_fresh(self, count: Count, at: int) -> bool:

@@ -7,8 +7,8 @@ from functools import partial
 
 from tallyroll.model.specs import Spec
 from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.counting.glances import Glance, Seen
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.glances import Glance, Seen
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 

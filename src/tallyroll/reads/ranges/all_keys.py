@@ -129,11 +129,7 @@ class AllKeys:
             and period_of(state.name).end <= span.end
         }
         sealed = [window for window in windows if _is_listed(window)]
-        live = [
-            window
-            for window in windows
-            if not _is_listed(window) and window.status is not Status.CREATING
-        ]
+        live = [window for window in windows if not _is_listed(window)]
         for window in live:
             if dropped(window):
                 raise Archived(window.id, window.attempt.archive)
@@ -150,9 +146,14 @@ class AllKeys:
         )
 
     def _specs_of(self, live: Sequence[Window]) -> dict[WindowId, Spec]:
+        """The specs of the windows that have begun. One that is being created has, if it has a
+        spec: its gates may be open before its state says so.
+        """
         specs = self.specs.specs([window.id for window in live])
         for window in live:
             if window.id not in specs:
+                if window.status is Status.CREATING:
+                    continue
                 raise Missing(f"window {window.id} has opened just now: ask again", "NoSpec")
             if not self.store.metering_of(window.table).tallied:
                 raise UsageError(

@@ -5,19 +5,22 @@ once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from tallyroll.errors import Absent, Archived, Missing
+from tallyroll.errors import Absent, Archived, Missing, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.records import Record, RecordName
-from tallyroll.model.states import Window
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Calendar, Window
 from tallyroll.model.stored import StoredPacket, packed_id, stored
 from tallyroll.model.windows import Span, WindowId, iso
 from tallyroll.reads.found import FoundEvent, StoredWhat, least_key
 from tallyroll.reads.jsonable import found_json
 from tallyroll.reads.lookups import Lookups
+from tallyroll.reads.merge import BYTES_MAX, event_bytes
 from tallyroll.reads.ranges.spans import (
     Archives,
     archived,
@@ -29,27 +32,64 @@ from tallyroll.reads.ranges.spans import (
 )
 
 _Whats = tuple[list[StoredWhat], dict[str, str]]  # and the least keys, by id
+READS_AT_ONCE = 16
+WINDOWS_AT_ONCE = 50  # whose records, of at most 400 KB each, are in memory together
 
 
 @dataclass(frozen=True, slots=True)
 class EventMatches:
     """The events of a key with one id in a span of windows: at least one, ascending by window.
 
-    `archives` has the windows of the span that were dropped, where others may be.
+    `archives` has the windows of the span that were dropped, where others may be. `others` are the
+    windows of those that an answer has no room for.
     """
 
     found: tuple[FoundEvent, ...]
     archives: Archives = field(default_factory=dict)
+    others: tuple[WindowId, ...] = ()
+
+
+@dataclass(eq=False)
+class _Search:
+    """What was `found` in the windows that were `read`; once it has over `size` bytes, `others` are
+    the windows of the rest.
+    """
+
+    key: str
+    event_id: str
+    size: int | None
+    found: dict[WindowId, _Whats] = field(default_factory=dict)
+    others: set[WindowId] = field(default_factory=set)
+    read: set[WindowId] = field(default_factory=set)
+    taken: int = 0
+
+    @property
+    def names(self) -> list[RecordName]:
+        """The records that may hold the event: its own, and its packet."""
+        packed = packed_id(self.event_id)
+        return [(self.key, self.event_id)] + ([(self.key, packed[0])] if packed else [])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another event."""
+        return self.size is not None and bool(self.found) and self.taken >= self.size
+
+    def add(self, window: WindowId, whats: _Whats) -> None:
+        """Add what a window holds."""
+        self.found[window] = whats
+        self.taken += sum(map(event_bytes, whats[0]))
 
 
 class DatedReads(Lookups):
     """Events by their ids and dates."""
 
+    _calendar_seen: Calendar | None = None  # by the last of these reads
+
     def event_on(self, key: str, event_id: str, day: int) -> EventMatches:
         """The events with this id in all windows that hold a part of the day in UTC that begins at
         `day` (ms). See `event_within`.
         """
-        return self._matches(key, event_id, date_span(calendar_of(self._catalog).grid, day))
+        return self._matches(_Search(key, event_id, None), partial(self._span, day, None, None))
 
     def event_within(
         self, key: str, event_id: str, since: int | None = None, until: int | None = None
@@ -62,88 +102,175 @@ class DatedReads(Lookups):
         UsageError for a range off the bounds, backwards or too long; Archived if nothing is found
         and a window of the span was dropped, else Absent; StoreError.
         """
-        span = range_of(calendar_of(self._catalog), self._effects.now(), since, until)
-        return self._matches(key, event_id, span)
+        return self._matches(_Search(key, event_id, None), partial(self._span, None, since, until))
 
-    def _matches(self, key: str, event_id: str, span: Span) -> EventMatches:
-        """States are read first and last. A dropped table fails the batch, so only those are asked
-        that were there before; and what is not found does not exist if its table was there after.
+    def event_shown(
+        self,
+        key: str,
+        event_id: str,
+        day: int | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> EventMatches:
+        """What `event_on` gives for a day, or else `event_within`, as far as one answer shows it:
+        holds about a megabyte of events, and one more, in memory.
         """
-        found = self._of_alive(key, event_id, span)
-        states = self._states(span)
-        archives = dict(archives_of(states.values()))
-        matches = []
-        for window, what in sorted(found.items()):
+        search = _Search(key, event_id, BYTES_MAX)
+        return self._matches(search, partial(self._span, day, since, until))
+
+    def _span(
+        self, day: int | None, since: int | None, until: int | None, calendar: Calendar
+    ) -> Span:
+        if day is not None:
+            return date_span(calendar.grid, day)
+        return range_of(calendar, self._effects.now(), since, until)
+
+    def _matches(self, search: _Search, span_of: Callable[[Calendar], Span]) -> EventMatches:
+        """The calendar may be that of an earlier read: it is read again beside the states, and with
+        another one all is.
+        """
+        known = self._calendar_seen
+        calendar = known or calendar_of(self._catalog)
+        try:
+            span = span_of(calendar)
+        except UsageError:
+            if not known:
+                raise
+            calendar = calendar_of(self._catalog)
+            span = span_of(calendar)
+        states, latest = self._read_span(search, span)
+        self._calendar_seen = latest
+        if latest != calendar:
+            return self._matches(_Search(search.key, search.event_id, search.size), span_of)
+        return self._matched(search, span, states)
+
+    def _read_span(
+        self, search: _Search, span: Span
+    ) -> tuple[dict[WindowId, Window], Calendar | None]:
+        """Read the windows of a span; their states and the calendar, as they were afterwards.
+
+        A dropped table fails the whole batch, so if states are known, only those are asked that
+        were there; else those whose specs this process has. What is not found does not exist if its
+        table was there after. A window that is listed afterwards alone is read then.
+        """
+        states: dict[WindowId, Window] | None = None
+        calendar: Calendar | None = None
+        windows = self._specs.cached(span.start, span.end)
+        while True:
+            gone = None
             try:
-                matches.append(self._found(key, states[window], what))
+                begun = self._read_windows(search, windows)
+            except Missing as missing:
+                gone = missing
+            else:
+                if states is not None and not begun:
+                    return states, calendar
+            before, (states, calendar) = states, self._look(span)
+            dropped_now = archives_of(states.values())
+            if gone and before and len(dropped_now) == len(archives_of(before.values())):
+                raise gone
+            self._specs.forget(dropped_now)
+            windows = [
+                window.id
+                for window in states.values()
+                if not dropped(window) and window.id not in search.read
+            ]
+            if not windows:
+                return states, calendar
+
+    def _look(self, span: Span) -> tuple[dict[WindowId, Window], Calendar | None]:
+        """The states of a span's windows, and the calendar."""
+        listed: Callable[[], list[Window] | Calendar | None] = partial(
+            self._catalog.windows, span.start, span.end
+        )
+        windows, calendar = self._effects.together([listed, self._catalog.calendar], READS_AT_ONCE)
+        assert isinstance(windows, list)
+        assert not isinstance(calendar, list)
+        return {window.id: window for window in windows}, calendar
+
+    def _read_windows(self, search: _Search, windows: Sequence[WindowId]) -> bool:
+        """Read windows; whether one of them has begun. Raises Missing."""
+        specs = self._specs.specs(windows) if windows else {}
+        search.read.update(window for window in windows if window not in specs)
+        begun = sorted(specs)
+        at_once = len(begun) if search.size is None else WINDOWS_AT_ONCE
+        for at in range(0, len(begun), at_once or 1):
+            some = begun[at : at + at_once]
+            names = search.names
+            records = self._store.lookup_across([specs[window] for window in some], names)
+            for window in some:
+                self._add(search, specs[window], records.get(window, {}))
+            search.read.update(some)
+        return bool(begun)
+
+    def _add(self, search: _Search, spec: Spec, records: Mapping[RecordName, Record]) -> None:
+        """Add the event among the records of its own name and of its packet's."""
+        own, *packets = (records.get(name) for name in search.names)
+        index = None
+        record = own
+        if own is None and packets and (packet := packets[0]):
+            record, index = packet, int(search.event_id.rpartition(":")[2])
+            if not packet.packed or index >= packet.n:
+                return
+        if record is None:
+            return
+        if search.is_full:
+            search.others.add(spec.window)
+            return
+        held = stored(self._whole(spec, record))
+        if index is None:
+            search.add(spec.window, ([held], least_key(record)))
+        elif isinstance(held, StoredPacket):
+            search.add(spec.window, ([held.events[index]], {}))
+
+    def _matched(
+        self, search: _Search, span: Span, states: Mapping[WindowId, Window]
+    ) -> EventMatches:
+        """The answer: what was found, with what was retracted of it."""
+        archives = dict(archives_of(states.values()))
+        found = sorted(search.found.items())
+        jobs = [
+            partial(self._marked_event, search.key, states[window], what) for window, what in found
+        ]
+        matches = []
+        for (window, _), one in zip(
+            found, self._effects.together(jobs, READS_AT_ONCE), strict=True
+        ):
+            if isinstance(one, Archived):
+                archives[window] = one.prefix
+            else:
+                matches.append(one)
                 archives.pop(window, None)
-            except Archived as error:
-                archives[window] = error.prefix
         archives = dict(sorted(archives.items()))
         if matches:
-            return EventMatches(tuple(matches), archives)
+            return EventMatches(tuple(matches), archives, tuple(sorted(search.others)))
+        if search.others:
+            raise Missing("a window was dropped just now: ask again", "Dropped")
         where = f"from {iso(span.start)} to {iso(min(span.end, TS_MS_MAX))}"
-        absent = f"there is no event {event_id!r} of key {key!r} {where}"
+        absent = f"there is no event {search.event_id!r} of key {search.key!r} {where}"
         if archives:
             raise archived(f"{absent} in a window that is left", archives)
         raise Absent(f"{absent}, in {len(states)} windows")
 
-    def _of_alive(self, key: str, event_id: str, span: Span) -> dict[WindowId, _Whats]:
-        states = self._states(span)
-        while True:
-            alive = [window.id for window in states.values() if not dropped(window)]
-            try:
-                return self._records(key, event_id, alive)
-            except Missing:
-                before, states = states, self._states(span)
-                if len(archives_of(states.values())) == len(archives_of(before.values())):
-                    raise
-
-    def _states(self, span: Span) -> dict[WindowId, Window]:
-        return {window.id: window for window in self._catalog.windows(span.start, span.end)}
-
-    def _records(self, key: str, event_id: str, windows: list[WindowId]) -> dict[WindowId, _Whats]:
-        """What these windows hold, with the least keys of events of several. Raises Missing."""
-        specs = self._specs.specs(windows)
-        packed = packed_id(event_id)
-        names = [(key, event_id)] + ([(key, packed[0])] if packed else [])
-        records = self._store.lookup_across(list(specs.values()), names)
-        found = {}
-        for window, some in records.items():
-            whole = {name: self._whole(specs[window], record) for name, record in some.items()}
-            if what := _match(key, event_id, whole):
-                found[window] = what
-        return found
-
-
-def _match(key: str, event_id: str, records: Mapping[RecordName, Record]) -> _Whats | None:
-    """The event of this id among the records of its own name and of its packet's."""
-    if record := records.get((key, event_id)):
-        return [stored(record)], least_key(record)
-    packed = packed_id(event_id)
-    packet = records.get((key, packed[0])) if packed else None
-    held = stored(packet) if packet else None
-    if packed and isinstance(held, StoredPacket) and packed[1] < len(held.events):
-        return [held.events[packed[1]]], {}
-    return None
+    def _marked_event(self, key: str, window: Window, what: _Whats) -> FoundEvent | Archived:
+        try:
+            return self._found(key, window, what)
+        except Archived as error:
+            return error
 
 
 def matches_json(matches: EventMatches, most: int | None = None) -> dict[str, Any]:
     """The earliest event as one that is found by its window; `also` has those of later windows, and
-    `archived` the dropped windows of the span, where others may be. Once all have over `most`
-    bytes, `also` has the windows of the rest alone.
+    `archived` the dropped windows of the span, where others may be. Of what there is no room for,
+    because all have over `most` bytes, `also` has the windows alone.
     """
-    answer: dict[str, Any] = {}
-    also, taken = list[dict[str, Any]](), 0
-    for found in matches.found:
-        shown = found_json(found)
+    first, *later = map(found_json, matches.found)
+    answer, taken = dict(first), len(json.dumps(first)) if most else 0
+    also: list[dict[str, Any]] = [{"window": window} for window in matches.others]
+    for shown in later:
         taken += len(json.dumps(shown)) if most else 0
-        if not answer:
-            answer = dict(shown)
-        elif most is None or taken <= most:
-            also.append(shown)
-        else:
-            also.append({"window": found.window})
+        also.append(shown if most is None or taken <= most else {"window": shown["window"]})
+    also.sort(key=lambda one: str(one["window"]))
     if also:
         answer["also"] = also
     if matches.archives:

@@ -8,7 +8,7 @@ now and for ever. A window of which nothing is left to list cannot end a later p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,7 +19,7 @@ from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.stored import StoredPacket
 from tallyroll.model.windows import Grid, Span, WindowId, iso, window_id
 from tallyroll.reads.counts import COUNT_MS
-from tallyroll.reads.found import FoundEvent
+from tallyroll.reads.found import FoundEvent, StoredWhat
 from tallyroll.reads.jsonable import stored_json
 from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, LAST_BYTES_MAX, event_bytes
@@ -37,7 +37,8 @@ from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dro
 
 LISTED_AT_ONCE = 48  # windows whose states are listed together
 WINDOWS_AT_ONCE = 4  # that are read side by side, each from up to 16 shards
-STREAMED_EVENTS, STREAMED_BYTES = 5_000, 8 * 1024 * 1024  # of a page that no answer has to hold
+STREAMED_EVENTS, STREAMED_BYTES = 10_000, 8 * 1024 * 1024  # of a page that no answer has to hold
+STREAMED_ENOUGH = STREAMED_EVENTS // 2  # else the next window would be read in two parts
 ORDERED_MAX = EVENTS_MAX
 
 
@@ -116,7 +117,9 @@ class RangeReads(Lookups):
         grid = calendar_of(self._catalog).grid
         then: RangePlace | None = place
         while then:
-            page = self._page_of(grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS)
+            page = self._page_of(
+                grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS, STREAMED_ENOUGH
+            )
             if page.then == then:
                 raise Throttled("events: nothing of a page could be read in time", "NoProgress")
             yield page
@@ -140,7 +143,10 @@ class RangeReads(Lookups):
         most: int,
         size: int,
         time_left_ms: int,
+        enough: int | None = None,
     ) -> EventsPage:
+        """At most so many events and about so many bytes; ends behind a window with `enough`."""
+        enough = min(enough or most, most)
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
         found: list[FoundEvent] = []
@@ -148,21 +154,21 @@ class RangeReads(Lookups):
         def page(then: RangePlace | None, *, complete: bool = True) -> EventsPage:
             return EventsPage(query, tuple(found), then, complete, now)
 
-        for windows in self._groups(grid, query, place, most, found):
-            first = windows[0].start
+        for first, windows in self._groups(grid, query, place, most, found):
             if self._effects.now() >= deadline:
                 return page(place if first == place.window else RangePlace(first), complete=False)
+            if not windows:
+                continue
             asked = PartAsked(query.key, BEGIN, most - len(found), deadline, query.packed, size)
-            for window, part in self._parts_of(windows, asked, place):
+            for window, part, marked in self._parts_of(windows, asked, place):
                 taken = sum(map(event_bytes, part.found))
                 if found and taken > size + LAST_BYTES_MAX:
                     return page(RangePlace(window.start))
-                marked = self._marked(query.key, window, (part.found, part.least_keys))
                 found += [FoundEvent(query.key, window.id, window.status, one) for one in marked]
                 size -= taken
                 if part.then:
                     return page(RangePlace(window.start, part.then), complete=part.complete)
-                if len(found) >= most or size <= 0:
+                if len(found) >= enough or size <= 0:
                     ended = window.end >= query.span.end
                     return page(None if ended else RangePlace(window.end))
         return page(None)
@@ -174,13 +180,15 @@ class RangeReads(Lookups):
         place: RangePlace,
         most: int,
         found: Sequence[FoundEvent],
-    ) -> Iterator[list[Window]]:
+    ) -> Iterator[tuple[int, list[Window]]]:
         """The windows from a place on that may hold events of the key, in groups to be read side by
-        side: as many as are known to hold no more than a page of `most` events has room for beside
-        those `found` so far.
+        side, each with its start (ms): as many as are known to hold no more than a page of `most`
+        events has room for beside those `found` so far. Before each listing of windows comes an
+        empty group.
         """
         at = place.window
         while at < query.span.end:
+            yield at, []
             span = Span(at, query.span.end)
             last = next(islice(grid.over(span.start, span.end), LISTED_AT_ONCE, None), None)
             span = Span(at, last.start if last else query.span.end)
@@ -194,15 +202,15 @@ class RangeReads(Lookups):
                     continue
                 room = most - len(found) - held
                 if group and (n is None or n > room or len(group) == WINDOWS_AT_ONCE):
-                    yield group
+                    yield group[0].start, group
                     group, held = [], 0
                 group.append(window)
                 held += n or 0
                 if n is None:
-                    yield group
+                    yield group[0].start, group
                     group, held = [], 0
             if group:
-                yield group
+                yield group[0].start, group
             at = span.end
 
     def _known(self, key: str, windows: Sequence[Window], span: Span) -> Mapping[WindowId, int]:
@@ -216,11 +224,14 @@ class RangeReads(Lookups):
 
     def _parts_of(
         self, windows: Sequence[Window], asked: PartAsked, place: RangePlace
-    ) -> list[tuple[Window, ListedPart]]:
-        """A part of each window, and the windows' states after they were read. Raises Archived."""
+    ) -> list[tuple[Window, ListedPart, Sequence[StoredWhat]]]:
+        """A part of each window, and the windows' states after they were read; with each part what
+        of it was retracted: before the page began, while the window had the state that is known.
+        Raises Archived.
+        """
         specs = self._specs.specs([window.id for window in windows])
         begun = [window for window in windows if window.id in specs]
-        jobs = [
+        reads = [
             partial(self._parts.read, specs[window.id], replace(asked, position=place.position))
             if window.start == place.window
             else partial(self._parts.read, specs[window.id], asked)
@@ -229,12 +240,20 @@ class RangeReads(Lookups):
         gone = None
         parts: list[ListedPart] = []
         try:
-            parts = self._effects.together(jobs, WINDOWS_AT_ONCE)
+            parts = self._effects.together(reads, WINDOWS_AT_ONCE)
         except Missing as missing:
             gone = missing
-        after = {
-            window.id: window for window in self._catalog.windows(windows[0].start, windows[-1].end)
-        }
+        span = (windows[0].start, windows[-1].end)
+        jobs: list[Callable[[], list[Window] | tuple[StoredWhat, ...]]] = [
+            partial(self._catalog.windows, *span)
+        ]
+        jobs += [
+            partial(self._marked, asked.key, window, (part.found, part.least_keys))
+            for window, part in zip(begun, parts, strict=False)  # no parts, if a table is gone
+        ]
+        found = self._effects.together(jobs, 1 + WINDOWS_AT_ONCE)
+        after = {window.id: window for some in found if isinstance(some, list) for window in some}
+        marked = [some for some in found if isinstance(some, tuple)]
         states = [after[window.id] for window in windows]
         if archives := archives_of(states):
             raise archived(f"events of {asked.key!r}", archives)
@@ -243,7 +262,8 @@ class RangeReads(Lookups):
         for window, state in zip(windows, states, strict=True):
             if window.id not in specs and state.status is not Status.CREATING:
                 raise Missing(f"window {window.id} has opened just now: ask again", "NoSpec")
-        return [(after[window.id], part) for window, part in zip(begun, parts, strict=True)]
+        begun = [after[window.id] for window in begun]
+        return list(zip(begun, parts, marked, strict=True))
 
     def events_by_time(
         self,

@@ -1,0 +1,1 @@
+"""What counts are read with, beside catalog, store and totals."""
