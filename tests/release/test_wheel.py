@@ -115,6 +115,8 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist: tuple[Path, Pat
         f"tallyroll-{version}.dist-info",
     }
     assert {"tallyroll/py.typed", f"tallyroll-{version}.dist-info/licenses/LICENSE"} <= {*names}
+    page = ("index.html", "app.js", "style.css", "uPlot.iife.min.js", "uPlot.LICENSE")
+    assert {f"tallyroll/console/page/{name}" for name in page} <= {*names}
     assert {name.rpartition("/")[2] for name in names if name.startswith(ASSET)} == {
         prebuilt.CODE,
         prebuilt.TRACER,
