@@ -90,15 +90,16 @@ class Stage:
     def count(self, votes: Mapping[str, int]) -> None:
         """Let a writer count so many events of each key."""
         with self.held() as pipeline:
-            now = pipeline.effects.now()
+            now, letters = pipeline.effects.now(), len(pipeline.queue.dead_letters)
             bodies = [
-                {"key": key, "id": f"{now}-{key}-{number}"}
+                {"key": key, "id": f"{now}-{number}"}
                 for key, events in votes.items()
                 for number in range(events)
             ]
             for at in range(0, len(bodies), LENGTH_MAX):
                 report = pipeline.write(*bodies[at : at + LENGTH_MAX])
                 assert not report.failures
+            assert len(pipeline.queue.dead_letters) == letters
             pipeline.effects.pass_by(KEPT_MS)
 
     def pass_by(self, ms: int, *, every_ms: int = 600_000) -> None:
