@@ -112,6 +112,27 @@ def test_all_of_it_by_keyboard(stage: Stage, pages: Pages) -> None:
     expect(page.get_by_role("main")).to_contain_text("1,205")
 
 
+def test_what_is_drawn_anew_keeps_the_focus_and_what_is_unfolded(
+    stage: Stage, pages: Pages
+) -> None:
+    page = opened(pages, stage)
+    kept = page.evaluate(
+        """async () => {
+            const { redraw, el } = await import("/dom.js");
+            const parts = () => [el("button", {}, "a"), el("button", {}, "b"), el("details")];
+            const box = el("div", {}, ...parts());
+            document.body.append(box);
+            box.children[1].focus();
+            box.children[2].open = true;
+            const before = [...box.children];
+            redraw(box, ...parts());
+            const [, button, details] = box.children;
+            return [document.activeElement === button, details.open, before.includes(button)];
+        }"""
+    )
+    assert kept == [True, True, False]
+
+
 def reach(page: Page, name: str) -> None:
     """Press Tab until the link of this name has the focus; it must be seen to have it."""
     for _ in range(200):
@@ -127,20 +148,24 @@ def reach(page: Page, name: str) -> None:
 
 
 def unreached(page: Page) -> list[str]:
-    """What can be used by a pointer, and Tab does not come to."""
+    """What can be used by a pointer, and Tab does not come to. A view is drawn anew now and then:
+    what has the same words is the same.
+    """
     wanted = "a[href], button, input, select, summary, [tabindex='0'], [role=button]"
     page.evaluate("document.activeElement?.blur()")
     there = page.evaluate(
-        "wanted => { globalThis.met = new Set(); "
+        "wanted => { globalThis.met = new Set(); globalThis.said = e => e.tagName +"
+        " (e.ariaLabel || e.id || e.textContent); "
         "return [...document.querySelectorAll(wanted)].filter(e => e.checkVisibility()).length }",
         wanted,
     )
     for _ in range(there + 12):  # a date has four stops
         page.keyboard.press("Tab")
-        page.evaluate("met.add(document.activeElement)")
+        page.evaluate("met.add(said(document.activeElement))")
     left: list[str] = page.evaluate(
         "wanted => [...document.querySelectorAll(wanted)]"
-        ".filter(e => e.checkVisibility() && !e.disabled && !met.has(e)).map(e => e.outerHTML)",
+        ".filter(e => e.checkVisibility() && !e.disabled && !met.has(said(e)))"
+        ".map(e => e.outerHTML)",
         wanted,
     )
     return left

@@ -1,7 +1,7 @@
 // @ts-check
 // Which view is shown, when it asks for what, and what is said of the answers; and Tonight.
 import {
-  ask, both, by, clock, el, HERE, instant, name, number, Problem, rate, say, span, sum, table, visible,
+  ask, both, by, clock, el, HERE, instant, name, number, Problem, rate, redraw, say, span, sum, table, visible,
 } from "./dom.js";
 import { begin, views as others } from "./views.js";
 
@@ -357,7 +357,7 @@ function curve(answer, shown) {
   ];
   draught(data, shown.map((one) => one.key));
   if (/** @type {HTMLDetailsElement} */ (by("table")).open)
-    by("rows").replaceChildren(table("events by window, or by day and month where they are summed up",
+    redraw(by("rows"), table("events by window, or by day and month where they are summed up",
       [`from (${zone()})`, ...shown.map((one) => visible(one.key))], starts.map((start, at) =>
         [clock(start, zone()), ...columns.map((column) => column[at] ?? 0)])));
 }

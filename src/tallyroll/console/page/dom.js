@@ -8,6 +8,19 @@ export function by(id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
+/**
+ * Draw a box anew: what had the focus in it has it again, and what was unfolded stays so.
+ * @param {HTMLElement} box @param {Node[]} nodes
+ */
+export function redraw(box, ...nodes) {
+  const stops = () => [...box.querySelectorAll(/** @type {"a"} */ ("a, button, summary, [tabindex]"))];
+  const at = stops().findIndex((stop) => stop === document.activeElement);
+  const open = [...box.querySelectorAll("details")].map((details) => details.open);
+  box.replaceChildren(...nodes);
+  box.querySelectorAll("details").forEach((details, number) => { details.open = open[number] ?? false; });
+  if (at >= 0) stops()[at]?.focus({ preventScroll: true });
+}
+
 /** @typedef {Record<string, string | number | boolean>} Attributes */
 
 /** An element. @param {string} name @param {Attributes} [attributes] @param {Part[]} parts */

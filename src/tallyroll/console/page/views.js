@@ -1,7 +1,7 @@
 // @ts-check
 // The views beside Tonight: Find, Windows, Health, How it works.
 import {
-  ask, both, by, clock, el, name, number, Problem, rate, row, say, span, sum, svg, table, visible,
+  ask, both, by, clock, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
   windowLink,
 } from "./dom.js";
 
@@ -170,7 +170,7 @@ function drawWindows(answer) {
   drawnWindows = key;
   const first = Math.min(now, ...shown.map((one) => moments(one)[0]?.[1] ?? now));
   const rows = by("windows-rows");
-  rows.replaceChildren(...shown.toReversed().flatMap((one) => windowRows(one, first, now)));
+  redraw(rows, ...shown.toReversed().flatMap((one) => windowRows(one, first, now)));
   rows.querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
 }
 
@@ -216,7 +216,7 @@ function life(one, first, now) {
 /** @param {Health} answer */
 function drawHealth({ status, now, unknown, gauges, alarms }) {
   const { queue, window, oldest_sent: oldest } = status;
-  by("facts").replaceChildren(facts(
+  redraw(by("facts"), facts(
     ["messages waiting", queue ? `${number(queue.visible)}, and ${number(queue.in_flight)} in flight,`
       + ` ${number(queue.delayed)} delayed` : "there is no such queue"],
     ["the oldest", oldest && `sent ${told(oldest)}, ${span(now - Date.parse(oldest))} ago`],
@@ -226,13 +226,13 @@ function drawHealth({ status, now, unknown, gauges, alarms }) {
     ["dead letters", status.dead_letters ?? "there is no such queue"],
     ["events a second", status.rate === undefined ? "not known" : `${rate(status.rate)}, by CloudWatch`],
     ["not known", unknown.map(visible).join("; ")]));
-  by("gauges").replaceChildren(table("metrics of the last hour, by CloudWatch",
+  redraw(by("gauges"), table("metrics of the last hour, by CloudWatch",
     ["metric", "course", "last", "most", "sum"], Object.entries(gauges).map(([what, pairs]) => {
       const values = pairs.map(([, value]) => value);
       return [what, spark(pairs, now), values.at(-1), values.length && Math.max(...values),
         values.reduce((a, b) => a + b, 0)];
     })));
-  by("alarms").replaceChildren(alarms.length ? table("the deployment's alarms", ["alarm", "state", "says"],
+  redraw(by("alarms"), alarms.length ? table("the deployment's alarms", ["alarm", "state", "says"],
     alarms.map((one) => [one.name, one.state, visible(one.says)])) : para("There are no alarms here."));
 }
 
@@ -247,7 +247,7 @@ function spark(pairs, now) {
 /** @param {Checks} answer */
 function drawChecks({ checks }) {
   checks.sort((a, b) => WORST.indexOf(a.level) - WORST.indexOf(b.level));
-  by("checks").replaceChildren(table("as `tallyroll doctor` has it", ["check", "level", "means", "do"],
+  redraw(by("checks"), table("as `tallyroll doctor` has it", ["check", "level", "means", "do"],
     checks.map((one) => [one.check, one.level,
       visible([one.text, ...one.signs.slice(1, 4).map((sign) => sign.text)].join("; ")),
       visible([...new Set(one.signs.slice(0, 4).map((sign) => sign.remedy ?? ""))].join(" "))])));
@@ -255,7 +255,7 @@ function drawChecks({ checks }) {
 
 /** @param {Letters} answer */
 function drawLetters({ seen, expected, groups, letters }) {
-  by("letters").replaceChildren(...(groups.length ? [
+  redraw(by("letters"), ...(groups.length ? [
     table(`dead letters by reason and window; looked at ${number(seen)} of about ${number(expected)}`,
       ["reason", "window", "count", "oldest sent", "first expires"], groups.map((one) => [one.reason,
         one.window && windowLink(one.window), one.count, told(one.oldest), told(one.expires)])),
