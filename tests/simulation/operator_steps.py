@@ -5,7 +5,7 @@ Some of what the model does takes no call here, or one that it does not need (`S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -192,10 +192,8 @@ class OperatorSteps(Steps):
         if self._truth.told_by(subject, [n for n in by_any_rule if n in asked], found) == "equal":
             action = ("look up identity", OWN, at.place, "equal")
             return [self._step(subject, view, action, [at])]
-        for (call, _, target, _), _ in moves(view, at):
+        for target, _, _ in _choices(view, at):
             own = self._truth.item_names(subject, _places(at, target))
-            if call != "look up identity":
-                continue
             answer = self._truth.told_by(subject, [each for each in own if each in asked], found)
             if (not own or not all(each in asked for each in own)) and answer == "absent":
                 learns.append(partial(self._unruled, subject, at, target))
@@ -253,11 +251,12 @@ class OperatorSteps(Steps):
         self._add_targets(subject)
         view = self._truth.view(subject)
         for at in at_steps(subject, IDENTITY):
-            for (call, _, target, _), after in moves(view, at):
-                if call != "look up identity" or after is None or after in subject.at:
+            for target, answer, after in _choices(view, at):
+                if after is None or after in subject.at:
                     continue
                 if not self._truth.item_names(subject, _places(at, target)):
-                    subject.at.append(after)
+                    if answer == "absent":  # not what an item of another window's rule tells
+                        subject.at.append(after)
                 elif self._truth.is_ruled_since(subject.windows[target], subject.began):
                     self._unruled(subject, at, target)
 
@@ -317,6 +316,15 @@ class OperatorSteps(Steps):
 
 def _any(subject: Subject) -> View:
     return ANY_RETRACTION if isinstance(subject, Retracting) else ANY
+
+
+def _choices(view: View, at: At) -> Iterator[tuple[int, str, At | None]]:
+    """The windows that a letter may go to, what its identities say by their rules, and where the
+    operator is then. What an equal identity tells by any rule is no such choice.
+    """
+    for (call, _, target, answer), after in moves(view, at):
+        if call == "look up identity" and (target != at.place or at.target == at.place):
+            yield target, answer, after
 
 
 def _places(at: At, target: int) -> list[int]:

@@ -6,7 +6,7 @@ The oracle works out by itself in which window each message belongs, with none o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -72,6 +72,7 @@ class Oracle:
         self.totals: dict[tuple[str, str], Total] = {}
         self.dead: dict[str, list[DeadLetter]] = {}
         self._deaths = Counter[str]()
+        self.overdue: Collection[str] = ()
         self.commits = 0
         self.rolled_up = 0
 
@@ -374,7 +375,8 @@ class Oracle:
             case Reason.PACKET_MIXED_WINDOWS:
                 return self._is_mixed(sent)
             case Reason.WINDOW_SEALED:
-                return not self.gentle and (not counted or "unverified" in letter.detail)
+                in_time = self.gentle and sent.message_id not in self.overdue
+                return not in_time and (not counted or "unverified" in letter.detail)
             case Reason.NOT_CLAIMED:
                 claim = catalog.claims([home := self._home_of(sent)]).get(home)
                 return bool(sent.target) and claim is not None and claim.target != sent.target

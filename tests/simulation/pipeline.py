@@ -107,6 +107,7 @@ class System:
         self.bucket = SimBucket(self)
         self.exports = SimExports(self)
         self.queue = SimQueue(self, limits.RECEIVES_FUSE)
+        self.oracle.overdue = self.queue.overdue
         self.letters = SimDeadLetters(self)
         self.truth = Abstraction(self)
         self.operator = Operator(self)

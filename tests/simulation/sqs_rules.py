@@ -14,6 +14,8 @@
   visible again, and before what is sent later.
 - What was received together, and not deleted, is visible again at the same moment, and often comes
   together again: healthy messages beside the poison that kills their writer.
+- While nothing is sent, that back of the queue is slow where much waits there: a message may be
+  `overdue`, and its window closed without it (docs/exactness.md, "What is assumed").
 - An idle queue has no ages: who only polls an empty one does not use it.
 """
 
@@ -25,7 +27,7 @@ from random import Random
 from typing import Any
 
 from tallyroll.adapters.memory.queue import AGE_RECEIVES_LEFT_OUT, Held, MemoryQueue
-from tallyroll.model.messages import Message
+from tallyroll.model.messages import Message, RedriveMark
 from tests.simulation.world import SimEffects, World
 
 HIDDEN_MS_MAX = 43_200_000
@@ -56,7 +58,9 @@ AS_ON_AWS = Rules(in_flight_max=120_000, cohorts=False, polls_count=True)
 
 
 class StrictQueue(MemoryQueue):
-    """A queue in a world, by the `rules` of a seed."""
+    """A queue in a world, by the `rules` of a seed. `overdue` are the ids of the messages that no
+    age told of while they waited, for longer than a visibility timeout.
+    """
 
     def __init__(self, world: World, chosen: Rules, retention_ms: int, **settings: Any) -> None:
         super().__init__(SimEffects(world), **settings)
@@ -65,6 +69,13 @@ class StrictQueue(MemoryQueue):
         self.rules = chosen
         self._received_at: dict[str, int] = {}
         self._before: dict[str, int] = {}
+        self._newest_sent = 0
+        self.overdue: set[str] = set()
+
+    def send(self, body: str, delay_ms: float = 0, redrive: RedriveMark | None = None) -> str:
+        """Send a message, redriven or new; return its id."""
+        self._newest_sent = self._world.now
+        return super().send(body, delay_ms, redrive)
 
     def receive(self, most: int = 10) -> list[Message]:
         """A random choice of what is visible, and now and then of what is not.
@@ -114,10 +125,21 @@ class StrictQueue(MemoryQueue):
 
     def deliver(self, held: Held) -> Message | None:
         """Deliver one message, visible or not; None if the fuse moved it to the dead letters."""
+        if self._is_overdue(held):
+            self.overdue.add(held.id)
+            self._world.note(f"message {held.id[:6]} is overdue")
         if held.id in self._received_at:
             self._before[held.id] = self._received_at[held.id]
         self._received_at[held.id] = self._world.now
         return super().deliver(held)
+
+    def _is_overdue(self, held: Held) -> bool:
+        """Whether a message that the ages leave out has waited too long, and none that they tell of
+        waited behind it.
+        """
+        late = self._world.now > held.visible_at + self._visibility_ms
+        left_out = held.receives >= AGE_RECEIVES_LEFT_OUT
+        return late and left_out and self._newest_sent < held.visible_at
 
     def delete(self, receipt: str) -> None:
         """Delete a message; with an earlier receipt perhaps, or perhaps not."""

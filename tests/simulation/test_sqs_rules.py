@@ -88,6 +88,34 @@ def test_what_was_received_three_times_goes_to_the_back_of_those_sent_before() -
     run(body)
 
 
+@pytest.mark.parametrize(
+    ("receives", "waits_ms", "is_sent", "overdue"),
+    [
+        (3, VISIBILITY_MS + 1, False, True),
+        (3, VISIBILITY_MS, False, False),
+        (3, VISIBILITY_MS + 1, True, False),
+        (2, VISIBILITY_MS + 1, False, False),
+    ],
+)
+def test_overdue_is_what_waited_while_no_age_told_of_it(
+    receives: int, waits_ms: int, is_sent: bool, overdue: bool
+) -> None:
+    def body(world: World) -> None:
+        queue = Queue(world)
+        sent = queue.send("stubborn")
+        for _ in range(receives):
+            world.pause(VISIBILITY_MS)
+            assert len(queue.receive(1)) == 1
+        world.pause(VISIBILITY_MS)
+        if is_sent:
+            queue.send("meanwhile")
+        world.pause(waits_ms)
+        assert len(queue.receive(1)) == 1
+        assert queue.overdue == ({sent} if overdue else set())
+
+    run(body)
+
+
 def test_a_killed_batch_comes_again_together() -> None:
     def body(world: World) -> None:
         queue = Queue(world)
