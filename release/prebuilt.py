@@ -78,7 +78,8 @@ def licences(found: list[Distribution]) -> str:
 
 def _licence(package: Distribution) -> str:
     about = package.metadata.json
-    report = about.get("license_expression") or about.get("license") or "see below"
+    told = str(about.get("license_expression") or about.get("license") or "see below")
+    report = told.splitlines()[0]  # some give the whole text
     paths = [
         Path(str(package.locate_file(file)))
         for file in sorted(package.files or ())
