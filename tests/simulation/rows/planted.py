@@ -120,7 +120,7 @@ SLOW_SEALS: Mapping[str, object] = {
 SLOW_ROWS: Mapping[str, object] = {"slow_verb": "commit", "slow_ms": 12_000, "belated": 0.0}
 PLANTED = (
     Planted(gate_read_before_the_rows_alone, 0, SLOW_ROWS),
-    Planted(stored_taken_for_listed, 5),
+    Planted(stored_taken_for_listed, 0),
     Planted(own_list_taken_for_the_winning_one, 71, SLOW_SEALS),
     Planted(unknown_insert_taken_for_done, 0),
     Planted(rows_read_without_a_look, 1),
