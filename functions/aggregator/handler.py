@@ -1,6 +1,6 @@
 """API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
-GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&windows=
+GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&reads=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
 GET /v1/keys?since=&until=&prefix=&cursor=&limit=

@@ -43,6 +43,7 @@ def test_a_look_gives_what_single_reads_do(engine: Engine) -> None:
     at = Glance(KEYS, MONTHS, [WINDOW, UNKNOWN], [WINDOW, UNKNOWN], [spec])
     seen = looks(engine).look(at)
     assert seen == singly(engine).look(at)
+    assert seen == looks(engine).look(replace(at, eventual=True))  # nothing changes meanwhile
     assert seen.pointer
     assert seen.calendar
     assert seen.revisions == {MONTHS[0]: 1, MONTHS[1]: 0}

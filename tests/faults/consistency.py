@@ -19,7 +19,11 @@ BATCHED = {"BatchExecuteStatement": "Statements", "BatchGetItem": "RequestItems"
 READS = OF_ONE_TABLE | BATCHED.keys()
 CONSISTENT = "ConsistentRead"
 
-EVENTUAL: Mapping[str, str] = {}
+EVENTUAL: Mapping[str, str] = {
+    "adapters/dynamodb/requests.py:_get_batch_eventually BatchGetItem": (
+        "a caller of the count asked for it, and its answer says so"
+    )
+}
 """The sites (`str(site)`) that may read what is out of date, and why that does no harm there."""
 
 

@@ -63,14 +63,19 @@ def _holds(shape: Shape, depth: int) -> bool:
 def test_a_read_without_it_is_found_in_the_source(module: str) -> None:
     """Left out, or said to be eventual, at each place of the core that says it."""
     source = (CORE / module).read_text(encoding="utf-8")
-    assert eventual_in(source, module) == []
+    assert careless_in(source, module) == []
     for said in ("ConsistentRead=True", '"ConsistentRead": True'):
         for place in range(source.count(said)):
             parts = source.split(said)
             before, after = said.join(parts[: place + 1]), said.join(parts[place + 1 :])
             left_out = before + after.removeprefix(",").lstrip()
-            assert eventual_in(before + said.replace("True", "False") + after, module)
-            assert eventual_in(left_out, module)
+            assert careless_in(before + said.replace("True", "False") + after, module)
+            assert careless_in(left_out, module)
+
+
+def careless_in(source: str, module: str) -> list[str]:
+    """The eventual reads of a module that nobody asked for."""
+    return [str(site) for site in eventual_in(source, module) if str(site) not in EVENTUAL]
 
 
 class _Silent:

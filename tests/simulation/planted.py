@@ -129,7 +129,7 @@ PLANTED = (
     Planted(planted_reads.largest_keys_by_an_old_sum, 0),
     Planted(planted_reads.windows_read_before_the_periods_state, 78, SLOW_PERIODS),
     Planted(planted_reads.cursor_that_skips_a_shard, 15),
-    Planted(planted_reads.window_in_two_steps, 5),
+    Planted(planted_reads.window_in_two_steps, 28),
     Planted(planted_redrives.sent_before_it_is_claimed, 21),
     Planted(planted_redrives.redriven_without_a_ledger, 6),
     Planted(planted_redrives.redriven_while_its_window_is_closing, 6, BELATED),

@@ -40,7 +40,8 @@ class DynamoGlances:
         for spec in at.begun:
             places += [(spec.table, key) for key in self._store.stripe_keys(spec, at.keys)]
         found: dict[str, list[Item]] = {}
-        for table, item in batch_get(self._catalog.caller, self._catalog.effects, places):
+        caller, effects = self._catalog.caller, self._catalog.effects
+        for table, item in batch_get(caller, effects, places, eventual=at.eventual):
             found.setdefault(table, []).append(item)
         kinds = {
             (item["pk"]["S"], item["sk"]["S"].partition("#")[2] or item["sk"]["S"]): item

@@ -72,10 +72,17 @@ class Reader(PortReader):
         *,
         consistent: bool = False,
         by_window: bool = False,
+        eventual: bool = False,
     ) -> Count:
         """Count a key over the windows that begin in [since, until)."""
         [count] = self.counts(
-            [key], since, until, time_left_ms, consistent=consistent, by_window=by_window
+            [key],
+            since,
+            until,
+            time_left_ms,
+            consistent=consistent,
+            by_window=by_window,
+            eventual=eventual,
         )
         return count
 
@@ -88,10 +95,16 @@ class Reader(PortReader):
         *,
         consistent: bool = False,
         by_window: bool = False,
+        eventual: bool = False,
     ) -> list[Count]:
         """Count up to 100 keys by one read, in their order."""
         return super().counts(
-            keys, *_range(since, until), time_left_ms, consistent=consistent, by_window=by_window
+            keys,
+            *_range(since, until),
+            time_left_ms,
+            consistent=consistent,
+            by_window=by_window,
+            eventual=eventual,
         )
 
     def series(

@@ -18,7 +18,7 @@ from tallyroll.model.totals import PeriodTotal, Total, net
 from tallyroll.model.windows import WindowId, iso
 
 NONE_RETRACTED = (0, 0)
-Source = Literal["kept", "shared", "confirmed", "read"]
+Source = Literal["kept", "shared", "confirmed", "eventual", "read"]
 COUNT_MS = 60_000  # for a count whose caller sets no limit
 
 
@@ -149,7 +149,8 @@ def counter_json(count: Count) -> dict[str, Any]:
     """A count as JSON. Sums are strings, since they may have more digits than a double holds.
 
     `rolled_up` has the days and months that were read as a whole; `windows` omits their windows.
-    `reading` is there if records were read one by one, and says what that took.
+    `reading` is there if records were read one by one, and says what that took. `reads` is there if
+    it was read eventually.
     """
     answer: dict[str, Any] = {
         "key": count.key,
@@ -171,6 +172,8 @@ def counter_json(count: Count) -> dict[str, Any]:
         answer["reading"] = {"rows": rows, "read_units_max": cost_max}
     if count.missing:
         answer["missing"] = list(count.missing)
+    if count.source == "eventual":
+        answer["reads"] = "eventual"
     return answer
 
 

@@ -31,6 +31,7 @@ from tallyroll.reads.described.routes import (
     LIMIT,
     ORDER,
     PACKED,
+    READS,
     ROUTES,
     STEP,
     TZ,
@@ -217,7 +218,7 @@ def answer_counters(
     by_window = _flag(parameters, WINDOWS)
     if by_window and len(keys) > 1:
         raise UsageError("windows=true: lists the windows of one key; ask for each key by itself")
-    consistent = _flag(parameters, CONSISTENT)
+    consistent, eventual = _flag(parameters, CONSISTENT), _choice(parameters, READS) == "eventual"
     counts = reader.counts(
         [required_key(key) for key in keys] if keys else [required_key(None)],
         _instant(parameters.get("since")),
@@ -225,9 +226,10 @@ def answer_counters(
         time_left_ms,
         consistent=consistent,
         by_window=by_window,
+        eventual=eventual,
     )
     body = counter_json(counts[0]) if len(counts) == 1 else counters_json(counts)
-    kept = NOT_KEPT if consistent else _kept(reader, counts)
+    kept = NOT_KEPT if consistent or eventual else _kept(reader, counts)
     return HttpAnswer(200, body, counts=counts, headers=kept)
 
 

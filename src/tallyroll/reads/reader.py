@@ -69,6 +69,7 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         *,
         consistent: bool = False,
         by_window: bool = False,
+        eventual: bool = False,
     ) -> Count:
         """Count a key over [since, until) in ms, both on bounds of windows; None is open.
 
@@ -76,11 +77,20 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         `amount` the same in millionths. What cannot be read within `time_left_ms` is `missing`.
 
         With `by_window`, counts every window singly, even in rolled-up days and months. Reads are
-        strongly consistent, but the answer may come from the cache unless `consistent`. Raises
-        UsageError, naming the nearest bound, if the range is off the bounds or backwards.
+        strongly consistent, but the answer may come from the cache unless `consistent`. An
+        `eventual` one takes half the read units where the range was counted before: it may lack
+        what was counted a moment ago, and go back behind an earlier answer; its `source` is
+        "eventual" then. Raises UsageError, naming the nearest bound, if the range is off the bounds
+        or backwards, and for both of `consistent` and `eventual`.
         """
         [count] = self.counts(
-            [key], since, until, time_left_ms, consistent=consistent, by_window=by_window
+            [key],
+            since,
+            until,
+            time_left_ms,
+            consistent=consistent,
+            by_window=by_window,
+            eventual=eventual,
         )
         return count
 
@@ -93,11 +103,14 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         *,
         consistent: bool = False,
         by_window: bool = False,
+        eventual: bool = False,
     ) -> list[Count]:
         """Count 1 to 100 distinct keys over one range by one read, in their order: what `count`
         gives of each. Raises UsageError for other numbers of keys, and for a key that comes twice.
         """
         check_distinct(keys)
+        if consistent and eventual:
+            raise UsageError("a count is read consistently or eventually: give one of the two")
         fits = every if self._settings.rollups and not by_window else None
         of = Range(since, until, bool(fits), fits)
 
@@ -106,12 +119,16 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
 
         def read(asked: Sequence[Asked]) -> dict[Asked, Count]:
             names, now = [key for key, *_ in asked], self._effects.now()
-            counts = self._counter.counts(names, of, now, deadline, afresh=consistent)
+            counts = self._counter.counts(
+                names, of, now, deadline, afresh=consistent, eventual=eventual
+            )
             return dict(zip(asked, counts, strict=True))
 
         asked: list[Asked] = [(key, since, until, by_window) for key in keys]
         if consistent:
             found = self._kept.read(asked, read)
+        elif eventual:
+            found = self._kept.unkept(asked, read)
         else:
             found = self._kept.counts(asked, read, deadline - began)
         return [found[each] for each in asked]

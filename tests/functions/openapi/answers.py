@@ -57,6 +57,10 @@ TIMED: Schema = {"as_of": INSTANT | {"description": "The time of the read"}, **C
 AS_OF: Schema = INSTANT | {
     "description": "The time of the read; absent if all is of sealed windows, and complete"
 }
+READS: Schema = {
+    "const": "eventual",
+    "description": "There if it was read eventually: it may lack what was counted a moment ago",
+}
 NET: Schema = {"retracted": of("Sums")}  # in whatever has sums
 MISSING: Schema = listed(WINDOW) | {"description": "Windows that could not be read in time"}
 READING: Schema = record(
@@ -119,6 +123,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         **NET,
         as_of=AS_OF,
+        reads=READS,
         rolled_up=listed(
             record(
                 "A day or month of sealed windows",
@@ -138,6 +143,7 @@ SCHEMAS: dict[str, Schema] = {
                     {"key": TEXT, **SUMS, **COMPLETE},
                     **NET,
                     as_of=AS_OF,
+                    reads=READS,
                     reading=READING,
                     missing=MISSING,
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,7 +67,8 @@ POINTS = tuple(
 def fullest() -> Iterator[tuple[str, Json]]:
     """Answers with every member that one may have."""
     yield "/v1/counters", counter_json(COUNT)
-    yield "/v1/counters", counters_json([COUNT, COUNT])
+    yield "/v1/counters", counter_json(replace(COUNT, source="eventual"))
+    yield "/v1/counters", counters_json([COUNT, replace(COUNT, source="eventual")])
     for one in FOUND:
         matches = EventMatches((one, *FOUND), {hour(6): "archive/w"})
         yield "/v1/event", matches_json(matches)

@@ -23,13 +23,17 @@ from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, opened
 @pytest.mark.parametrize(
     ("parameters", "asked"),
     [
-        ({"key": "k"}, (["k"], None, None, False, False)),
-        ({"key": "k", "since": "", "consistent": ""}, (["k"], None, None, False, False)),
+        ({"key": "k"}, (["k"], None, None, False, False, False)),
+        ({"key": "k", "since": "", "consistent": ""}, (["k"], None, None, False, False, False)),
         (
             {"key": "ü.1", "since": WINDOW, "until": "2026-11-20T09:00Z", "consistent": "true"},
-            (["ü.1"], START, START + HOUR, True, False),
+            (["ü.1"], START, START + HOUR, True, False, False),
         ),
-        ({"key": "k", "consistent": "false", "windows": "true"}, (["k"], None, None, False, True)),
+        (
+            {"key": "k", "consistent": "false", "windows": "true"},
+            (["k"], None, None, False, True, False),
+        ),
+        ({"key": "k", "reads": "eventual"}, (["k"], None, None, False, False, True)),
     ],
 )
 def test_parameters(
@@ -45,9 +49,10 @@ def test_parameters(
         *,
         consistent: bool,
         by_window: bool,
+        eventual: bool,
     ) -> list[Count]:
         assert time_left_ms == TIME_LEFT
-        seen.append((keys, since, until, consistent, by_window))
+        seen.append((keys, since, until, consistent, by_window, eventual))
         return [Count(key, 0, 0, (), NOW) for key in keys]
 
     monkeypatch.setattr(reader, "counts", counts)
@@ -62,10 +67,12 @@ def test_parameters(
         ({"key": ""}, "key ''"),
         ({"key": "~t.1"}, "reserved"),
         ({"key": "k" * 513}, "513 bytes"),
-        ({"key": "k", "From": "1"}, "'From': known are key, since, until, consistent, windows"),
+        ({"key": "k", "From": "1"}, "'From': known are key, since, until, consistent, reads"),
         ({"key": "k", "since": "yesterday"}, "time 'yesterday'"),
         ({"key": "k", "until": "-1"}, "time '-1'"),
         ({"key": "k", "consistent": "yes"}, "consistent 'yes': must be true or false"),
+        ({"key": "k", "reads": "old"}, "reads 'old': must be consistent or eventual"),
+        ({"key": "k", "reads": "eventual", "consistent": "true"}, "give one of the two"),
     ],
 )
 def test_bad_parameters_are_named(parameters: dict[str, str], named: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.errors import Throttled
+from tallyroll.errors import Throttled, UsageError
 from tallyroll.model.periods import month_of
 from tallyroll.model.records import Record, increments_of
 from tallyroll.model.states import Status, Window
@@ -16,9 +16,11 @@ from tallyroll.model.totals import Correction
 from tallyroll.ports.counting.glances import Glance, Seen
 from tallyroll.ports.store import Verdict
 from tallyroll.reads.counting import kept
+from tallyroll.reads.counting.flights import KeptCounts
 from tallyroll.reads.counting.kept import Kept
 from tallyroll.reads.counting.plans import ReadPlan
 from tallyroll.reads.counting.singly import SingleGlances
+from tallyroll.reads.counts import counter_json
 from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, Pipeline, hour
 from tests.unit.reads.test_reader import counted, event
@@ -34,6 +36,7 @@ class _Watched:
         self.pipeline = pipeline
         self.looks: list[Glance] = []
         self.asked: list[str] = []
+        self.old: Seen | None = None  # what eventual looks see
         ports = (pipeline.store, pipeline.catalog, pipeline.totals, pipeline.effects)
         self._glances = SingleGlances(*ports)
         settings = replace(pipeline.settings, cache_live_ms=0, settle_ms=settle_ms)
@@ -50,6 +53,8 @@ class _Watched:
 
     def look(self, at: Glance) -> Seen:
         self.looks.append(at)
+        if at.eventual and self.old:
+            return self.old
         return self._glances.look(at)
 
     def counts(self, *keys: str, **more: Any) -> list[int]:
@@ -100,6 +105,51 @@ def test_a_consistent_count_takes_nothing_that_is_kept(watched: _Watched) -> Non
     assert watched.counts("k", consistent=True) == [6]
     assert (watched.looks, len(watched.asked)) == ([], 2)
     assert (watched.counts("k", "l"), watched.is_warm) == ([6, 1], True)  # and leaves it
+
+
+def test_an_eventual_count_may_be_old_and_says_so(watched: _Watched) -> None:
+    watched.counts("k")
+    watched.old = watched.look(watched.looks[-1])
+    watched.pipeline.write(event("e9", NOW))
+    [count] = watched.reader.counts(["k"], eventual=True)
+    assert (count.events, count.source, watched.looks[-1].eventual) == (6, "eventual", True)
+    assert counter_json(count)["reads"] == "eventual"
+    assert (watched.counts("k"), watched.looks[0].eventual) == ([7], False)  # nothing was kept
+
+
+def test_an_eventual_count_of_what_is_not_known_is_consistent(watched: _Watched) -> None:
+    [count] = watched.reader.counts(["l"], eventual=True)
+    assert (count.events, "reads" in counter_json(count)) == (1, False)
+    assert not any(look.eventual for look in watched.looks)
+
+
+def test_an_eventual_look_that_is_older_than_what_is_kept_leaves_it(watched: _Watched) -> None:
+    watched.counts("k")
+    watched.old = watched.look(watched.looks[-1])
+    _open_past(watched.pipeline)
+    assert watched.counts("k") == [7]
+    assert watched.counts("k", eventual=True) == [7]  # the look has the pointer from before
+    assert watched.asked
+    watched.old = None
+    assert (watched.counts("k"), watched.is_warm) == ([7], True)
+
+
+def test_an_eventual_count_is_not_kept(watched: _Watched) -> None:
+    watched.counts("k")
+    watched.old = watched.look(watched.looks[-1])
+    watched.pipeline.write(event("e9", NOW))
+    kept = KeptCounts(1_000, watched.pipeline.effects.now)
+    asked = ("k", None, None, False)
+    old = watched.reader.counts(["k"], eventual=True)
+    assert kept.unkept([asked], lambda _: {asked: old[0]})[asked].events == 6
+    new = watched.reader.counts(["k"])
+    assert kept.counts([asked], lambda _: {asked: new[0]}, TIME_LEFT)[asked].events == 7
+    assert kept.unkept([asked], lambda _: {})[asked].events == 7
+
+
+def test_a_count_is_read_in_one_way(watched: _Watched) -> None:
+    with pytest.raises(UsageError, match="one of the two"):
+        watched.counts("k", consistent=True, eventual=True)
 
 
 def test_a_window_that_has_begun_since_is_counted(watched: _Watched) -> None:

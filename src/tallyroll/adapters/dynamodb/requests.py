@@ -179,15 +179,21 @@ class DynamoTable:
 
 
 def batch_get(
-    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+    caller: Caller,
+    effects: Effects,
+    places: Sequence[tuple[str, Key]],
+    *,
+    eventual: bool = False,
 ) -> list[tuple[str, Item]]:
-    """The existing items of distinct (table, key), in no order, each with its table.
+    """The existing items of distinct (table, key), in no order, each with its table; `eventual`,
+    as they were a moment ago, for half the read units.
 
     Requests 100 keys at a time, of several tables at once, concurrently. Raises Throttled if keys
     stay unprocessed for 8 tries, and Missing if one of the tables does not exist.
     """
+    get = _get_batch_eventually if eventual else _get_batch
     trips = [
-        partial(_get_batch, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
+        partial(get, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
         for at in range(0, len(places), BATCH_GET_KEYS_MAX)
     ]
     return [found for trip in effects.together(trips, TRIPS_AT_ONCE) for found in trip]
@@ -201,14 +207,37 @@ def _get_batch(
     for table, key in places:
         request.setdefault(table, {"Keys": [], "ConsistentRead": True})["Keys"].append(key)
     for _ in BATCH_GET.attempts(effects):
-        reply = caller.read("BatchGetItem", RequestItems=request)
-        for table, items in reply["Responses"].items():
-            found += [(table, item) for item in items]
-        request = reply.get("UnprocessedKeys") or {}
+        request = _add(found, caller.read("BatchGetItem", RequestItems=request))
         if not request:
             return found
+    raise _unprocessed(request)
+
+
+def _get_batch_eventually(
+    caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
+) -> list[tuple[str, Item]]:
+    found: list[tuple[str, Item]] = []
+    request: dict[str, Any] = {}
+    for table, key in places:
+        request.setdefault(table, {"Keys": [], "ConsistentRead": False})["Keys"].append(key)
+    for _ in BATCH_GET.attempts(effects):
+        request = _add(found, caller.read("BatchGetItem", RequestItems=request))
+        if not request:
+            return found
+    raise _unprocessed(request)
+
+
+def _add(found: list[tuple[str, Item]], reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Take what a batch has found; give what it has not processed."""
+    for table, items in reply["Responses"].items():
+        found += [(table, item) for item in items]
+    left: dict[str, Any] = reply.get("UnprocessedKeys") or {}
+    return left
+
+
+def _unprocessed(request: Mapping[str, Any]) -> Throttled:
     left = sum(len(asked["Keys"]) for asked in request.values())
-    raise Throttled(
+    return Throttled(
         f"BatchGetItem: {left} keys of {', '.join(request)} stay unprocessed after"
         f" {BATCH_GET.tries} tries",
         "UnprocessedKeys",

@@ -52,6 +52,7 @@ def count(
     until: Annotated[int | None, UNTIL] = None,
     windows: Annotated[bool, Parameter(group=_SHOWN)] = False,
     watch: Annotated[bool, Parameter(group=_SHOWN)] = False,
+    eventual: bool = False,
     run: Run,
 ) -> int:
     """Count keys: over all time, or over the windows in [since, until).
@@ -69,11 +70,15 @@ def count(
     :param over_all: the total over all keys, instead of some
     :param windows: list each window's share, too
     :param watch: count again and again
+    :param eventual: with --watch: what each look reads may be a moment old, for half
+        the read units
     """
     if over_all:
         if keys or windows or watch:
             raise UsageError("--all: give it without keys, --windows and --watch")
         return _count_all(since, until, run)
+    if eventual and not watch:
+        raise UsageError("--eventual: give it with --watch; a first look is consistent")
     if not keys:
         raise UsageError("KEY is missing: give one or more, or --all")
     for key in keys:
@@ -87,7 +92,9 @@ def count(
         counts: list[Count] = []
         for at in range(0, len(asked), KEYS_MAX):
             some = asked[at : at + KEYS_MAX]
-            counts += reader.counts(some, since, until, TIME_LEFT_MS, by_window=windows)
+            counts += reader.counts(
+                some, since, until, TIME_LEFT_MS, by_window=windows, eventual=eventual
+            )
         return counts, waiting
 
     def show(looked: tuple[list[Count], int]) -> None:

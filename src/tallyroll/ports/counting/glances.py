@@ -17,7 +17,8 @@ from tallyroll.model.windows import WindowId
 class Glance:
     """What to look at beside the live pointer and the calendar: the revisions of `months`, the
     states of `windows`, the specs of the windows `unbegun`, and the tallies of `keys` in the
-    windows of the specs `begun`.
+    windows of the specs `begun`. An `eventual` one may see each item as it was a moment ago, where
+    the store has such reads, and costs half as much there.
     """
 
     keys: Sequence[str]
@@ -25,6 +26,7 @@ class Glance:
     windows: Sequence[WindowId]
     unbegun: Sequence[WindowId]
     begun: Sequence[Spec]
+    eventual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Glances(Protocol):
     """Reads from the catalog, the totals and window tables at once."""
 
     def look(self, at: Glance) -> Seen:
-        """Read it all, each item consistently, in no order. Raises StoreError: Missing if a
-        window's table does not exist.
+        """Read it all, each item consistently unless `eventual`, in no order. Raises StoreError:
+        Missing if a window's table does not exist.
         """
         ...

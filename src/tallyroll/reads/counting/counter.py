@@ -88,14 +88,23 @@ class Counter:
         self._planner = Planner(catalog, totals, specs, effects)
 
     def counts(
-        self, keys: Sequence[str], of: Range, now: int, deadline: int, *, afresh: bool = False
+        self,
+        keys: Sequence[str],
+        of: Range,
+        now: int,
+        deadline: int,
+        *,
+        afresh: bool = False,
+        eventual: bool = False,
     ) -> list[Count]:
         """The counts of distinct keys over a range, as of `now` (ms), in their order; `afresh`
-        without what is kept. Begins no read of a window after `deadline` (ms). Raises UsageError
-        for a range off the bounds.
+        without what is kept; if `eventual`, what has to be read may be a moment old, where all else
+        of the keys is known: nothing of such a read is kept. Begins no read of a window after
+        `deadline` (ms). Raises UsageError for a range off the bounds.
         """
         kept = None if afresh or now >= deadline else self._kept.of(of)
-        counts = self._warm(keys, kept, now) if kept else None
+        eventual = eventual and kept is not None and all(key in kept.sealed for key in keys)
+        counts = self._warm(keys, kept, now, eventual=eventual) if kept else None
         return counts or self._cold(keys, of, now, deadline)
 
     def _cold(self, keys: Sequence[str], of: Range, now: int, deadline: int) -> list[Count]:
@@ -112,23 +121,28 @@ class Counter:
         self._kept.keep(plan, sealed, now)
         return [self._count(key, plan, sealed[key], tallied, took_ms, now) for key in keys]
 
-    def _warm(self, keys: Sequence[str], kept: KeptRange, now: int) -> list[Count] | None:
+    def _warm(
+        self, keys: Sequence[str], kept: KeptRange, now: int, *, eventual: bool
+    ) -> list[Count] | None:
         """The counts, by one round of requests, and another one if sums of a key are not kept;
-        None if anything has changed.
+        None if anything has changed. An `eventual` round cannot tell that what is kept is old: it
+        may be older itself.
         """
         plan, began = kept.plan, self._effects.now()
         known = {key: kept.sealed[key] for key in keys if key in kept.sealed}
         new = [key for key in keys if key not in known]
         specs = list(plan.specs.values())
         months = sorted({month for one in known.values() for month in one.revisions})
-        glance = Glance(keys, months, list(plan.live), plan.unbegun, specs)
+        glance = Glance(keys, months, list(plan.live), plan.unbegun, specs, eventual)
         try:
             seen, revisions = self._look(glance, ask_all=bool(new))
         except StoreError:
-            self._kept.forget(plan.range)  # else the next count would fail as this one did
+            if not eventual:
+                self._kept.forget(plan.range)  # else the next count would fail as this one did
             return None
         if not self._holds(plan, known, seen, now):
-            self._kept.forget(plan.range)
+            if not eventual:
+                self._kept.forget(plan.range)
             return None
         took_ms = self._effects.now() - began
         if new:
@@ -147,7 +161,7 @@ class Counter:
             for window, tallies in seen.tallies.items()
         }
         counts = [self._count(key, plan, known[key], tallied, took_ms, now) for key in keys]
-        return [replace(count, source="confirmed") for count in counts]
+        return [replace(count, source="eventual" if eventual else "confirmed") for count in counts]
 
     def _look(self, glance: Glance, *, ask_all: bool) -> tuple[Seen, Mapping[PeriodName, int]]:
         """What a glance shows, and all revisions, if they are asked for."""

@@ -91,6 +91,12 @@ class KeptCounts:
             due = [each for each in due if each not in found]
         return found | (self.read(due, read) if due else {})
 
+    def unkept(self, asked: Sequence[Asked], read: Read) -> dict[Asked, Count]:
+        """What is kept of these, and the rest as `read` gives it, which is not kept."""
+        found = self._known(asked, self._now())
+        due = [each for each in asked if each not in found]
+        return found | (read(due) if due else {})
+
     def read(self, asked: Sequence[Asked], read: Read) -> dict[Asked, Count]:
         """Counts that are read anew, and kept."""
         counts = read(asked)

@@ -105,6 +105,11 @@ DATE = Parameter(
     "The event's day in UTC, instead of its window",
 )
 CONSISTENT = Parameter("consistent", _FLAG, "Whether to bypass all that the function keeps")
+READS = Parameter(
+    "reads",
+    {"type": "string", "enum": ["consistent", "eventual"], "default": "consistent"},
+    "Whether what is read may be a moment old, for half the read units; not with `consistent`",
+)
 WINDOWS = Parameter("windows", _FLAG, "Whether to read window by window; of one key")
 LIMIT = Parameter(
     "limit",
@@ -145,7 +150,7 @@ ALWAYS = (BAD_REQUEST, INTERNAL)
 ROUTES: Mapping[str, Route] = {
     "/v1/counters": Route(
         "The exact number of events of a key, or of several, and the sum of their values",
-        (KEYS, SINCE, UNTIL, CONSISTENT, WINDOWS),
+        (KEYS, SINCE, UNTIL, CONSISTENT, READS, WINDOWS),
         (UNAVAILABLE,),
     ),
     "/v1/event": Route(
