@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console.pages import Pages
 from tests.console.stage import Stage
-from tests.console.views import PATIENCE_MS, VIEWS, go, heading, numbers, opened, status
+from tests.console.views import PATIENCE_MS, VIEWS, go, heading, numbers, opened, row, status
 from tests.harness import browser as chromium
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -131,6 +131,35 @@ def test_what_is_drawn_anew_keeps_the_focus_and_what_is_unfolded(
         }"""
     )
     assert kept == [True, True, False]
+
+
+def test_a_sum_has_all_its_digits_and_its_sign(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    told = page.evaluate(
+        """async sums => { const { sum } = await import("/dom.js"); return sums.map(sum); }""",
+        ["-0.5", "0", "-1234.000001", "12345678901234567890.1"],
+    )
+    assert told == ["-0.5", "0", "-1,234.000001", "12,345,678,901,234,567,890.1"]
+
+
+@pytest.mark.proof
+def test_a_key_that_is_overtaken_keeps_the_focus(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    row(page, "Grace").get_by_role("button").focus()
+    stage.count({"Grace": 5_000})
+    expect(page.locator("tr[data-key]").first).to_have_attribute("data-key", "Grace")
+    assert page.evaluate("document.activeElement.closest('tr')?.dataset.key") == "Grace"
+
+
+@pytest.mark.proof
+def test_another_range_is_no_pace(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    page.get_by_label("Range").select_option(index=0)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    page.get_by_label("Range").select_option(label="All time")
+    page.wait_for_load_state("networkidle")
+    expect(row(page, "Ada")).to_contain_text("1,2")
+    assert "+" not in row(page, "Ada").locator("td").nth(2).inner_text()
 
 
 def reach(page: Page, name: str) -> None:

@@ -135,7 +135,7 @@ const asked = new URLSearchParams(location.search);
 const lines = new Map();
 /** @type {Seen[]} */
 let paced = [];
-let pacedSince = 0, drawn = "", ahead = 0;
+let pacedOver = "", drawn = "", ahead = 0;
 /** @type {any} */
 let plot;
 
@@ -231,9 +231,11 @@ function drawTonight(answer) {
   say(by("spans"), spans(answer));
   say(by("measure"), bySum ? "sum" : "events");
   if (ranking) {
-    if (pacedSince !== answer.since) paced = [];
-    pacedSince = answer.since;
-    note(paced, ranking);
+    const range = `${answer.since} ${answer.until} ${bySum}`;
+    if (pacedOver !== range) paced = [];
+    if (pacedOver !== range) for (const line of lines.values()) line.seen.length = 0;
+    pacedOver = range;
+    if (ranking.complete) note(paced, ranking);
   }
   say(by("events"), ranking ? number(ranking.events) : "–");
   say(by("keys"), ranking ? number(ranking.keys) : "–");
@@ -300,7 +302,7 @@ function board(counts, bySum) {
     gone.delete(one.key);
     if (one.complete) note(line.seen, one);
     const pace = paceOf(line.seen);
-    say(line.events, (bySum ? sum(one.sum) : number(one.events)) + (one.complete ? "" : " or more"));
+    say(line.events, (bySum ? sum(one.sum) : number(one.events)) + (one.complete ? "" : bySum ? " incomplete" : " or more"));
     say(line.pace, pace ? `+${rate(pace)}` : "");
     line.fill.style.transform = `scaleX(${Math.max(0, size(one)) / most})`;
     line.pin.setAttribute("aria-pressed", String(one.followed));
@@ -322,6 +324,7 @@ function arrange(body, ordered) {
   const glides = matchMedia("(prefers-reduced-motion: no-preference)").matches;
   const height = body.firstElementChild instanceof HTMLElement ? body.firstElementChild.offsetHeight : 0;
   const was = new Map([...body.children].map((tr, at) => [tr, at]));
+  const focused = document.activeElement;
   lines.clear();
   ordered.forEach(([line, key], at) => {
     lines.set(key, line);
@@ -331,6 +334,7 @@ function arrange(body, ordered) {
       line.tr.animate([{ transform: `translateY(${(from - at) * height}px)` }, { transform: "none" }],
         { duration: 400, easing: "ease-out" });
   });
+  if (focused instanceof HTMLElement && body.contains(focused)) focused.focus({ preventScroll: true });
 }
 
 /** @param {Tonight} answer @param {Counted[]} shown */

@@ -78,7 +78,9 @@ export const rate = (value) => RATES.format(value);
 /** A sum, whose text has all digits. @param {string} text */
 export function sum(text) {
   const [whole, part] = text.split(".");
-  return BigInt(whole || "0").toLocaleString("en-US") + (part ? `.${part}` : "");
+  const integer = BigInt(whole || "0");
+  const sign = whole?.startsWith("-") && !integer ? "-" : "";
+  return sign + integer.toLocaleString("en-US") + (part ? `.${part}` : "");
 }
 
 /** A key or another text of somebody, with what cannot be seen in it made visible.
