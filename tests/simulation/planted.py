@@ -172,7 +172,7 @@ PLANTED = (
     Planted(planted_stale.tallies_read_eventually, 0),
     Planted(planted_stale.stripes_read_eventually, 7, OLD),
     Planted(planted_stale.window_read_eventually, 7, OLD),
-    Planted(planted_stale.windows_read_eventually, 0, OLD),
+    Planted(planted_stale.windows_read_eventually, 5, OLD),
     Planted(planted_stale.specs_read_eventually, 8, OLD),
     Planted(planted_stale.live_pointer_read_eventually, 13, OLD),
     Planted(planted_stale.claims_read_eventually, 2),

@@ -232,8 +232,8 @@ function drawTonight(answer) {
   say(by("measure"), bySum ? "sum" : "events");
   if (ranking) {
     const range = `${answer.since} ${answer.until} ${bySum}`;
-    if (pacedOver !== range) paced = [];
-    if (pacedOver !== range) for (const line of lines.values()) line.seen.length = 0;
+    if (pacedOver !== range)
+      for (const seen of [paced, ...[...lines.values()].map((line) => line.seen)]) seen.length = 0;
     pacedOver = range;
     if (ranking.complete) note(paced, ranking);
   }

@@ -9,7 +9,7 @@ export function by(id) {
 }
 
 /**
- * Draw a box anew: what had the focus in it has it again, and what was unfolded stays so.
+ * Draw anew: focus and what is unfolded stay.
  * @param {HTMLElement} box @param {Node[]} nodes
  */
 export function redraw(box, ...nodes) {
@@ -17,7 +17,7 @@ export function redraw(box, ...nodes) {
   const at = stops().findIndex((stop) => stop === document.activeElement);
   const open = [...box.querySelectorAll("details")].map((details) => details.open);
   box.replaceChildren(...nodes);
-  box.querySelectorAll("details").forEach((details, number) => { details.open = open[number] ?? false; });
+  box.querySelectorAll("details").forEach((details, at) => { details.open = !!open[at]; });
   if (at >= 0) stops()[at]?.focus({ preventScroll: true });
 }
 

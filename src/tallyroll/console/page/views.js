@@ -260,7 +260,7 @@ function drawLetters({ seen, expected, groups, letters }) {
       ["reason", "window", "count", "oldest sent", "first expires"], groups.map((one) => [one.reason,
         one.window && windowLink(one.window), one.count, told(one.oldest), told(one.expires)])),
     el("details", {}, el("summary", {}, "Samples"), ...letters.map(letter)),
-  ] : [para(expected ? `None of about ${number(expected)} could be looked at: others may look at them now.`
+  ] : [para(expected ? `Others look at about ${number(expected)} now.`
     : "There are no dead letters.")]));
 }
 
