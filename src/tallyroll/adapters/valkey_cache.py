@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import valkey
@@ -25,8 +26,13 @@ class ValkeyCache:
     """
 
     def __init__(self, url: str, wait_ms: int = WAIT_MS) -> None:
-        self._wait_ms = wait_ms
-        of_tls = {"ssl_check_hostname": True} if url.startswith("rediss:") else {}
+        self._url, self._wait_ms = url, wait_ms
+
+    @cached_property
+    def _client(self) -> Any:
+        """Made by the first call: an address that is none fails that call, and no read."""
+        wait_ms = self._wait_ms
+        of_tls = {"ssl_check_hostname": True} if self._url.startswith("rediss:") else {}
         options: dict[str, Any] = {
             "socket_timeout": wait_ms / 1000,
             "socket_connect_timeout": wait_ms / 1000,
@@ -35,7 +41,7 @@ class ValkeyCache:
             **of_tls,
         }
         pools: Any = valkey.ConnectionPool  # its types have gaps, and so have those of the client
-        self._client: Any = valkey.Valkey(connection_pool=pools.from_url(url, **options))
+        return valkey.Valkey(connection_pool=pools.from_url(self._url, **options))
 
     @property
     def wait_ms(self) -> int:
@@ -56,9 +62,12 @@ class ValkeyCache:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Drop all connections after a failure: what is left in them answers nobody's question."""
+        """Drop all connections after a failure: what is left in them answers nobody's question.
+        Another thread may be reading from one of them, and fail in any way.
+        """
         try:
             yield
-        except (valkey.ValkeyError, OSError, ValueError, IndexError, TypeError) as error:
-            self._client.connection_pool.disconnect()
+        except Exception as error:  # noqa: BLE001 (whatever it is, the read goes on without)
+            if "_client" in vars(self):
+                self._client.connection_pool.disconnect()
             raise Unknown(f"the shared cache: {type(error).__name__}", "SharedCache") from None

@@ -122,3 +122,22 @@ def test_nobody_waits_for_a_server_that_says_nothing() -> None:
         cache = ValkeyCache(f"redis://127.0.0.1:{silent.getsockname()[1]}", 10)
         with pytest.raises(Unknown, match="Timeout"):
             cache.get(["a"])
+
+
+def test_an_address_that_is_none_fails_a_call_and_not_the_making() -> None:
+    cache = ValkeyCache("rediss://u:a#b@host:6379/0")
+    with pytest.raises(Unknown, match="shared cache"):
+        cache.get(["n"])
+
+
+def test_a_connection_that_another_thread_closes_is_a_failure_like_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = ValkeyCache("redis://127.0.0.1:1")
+
+    def closed(*_: object, **__: object) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'read'")
+
+    monkeypatch.setattr(cache._client, "pipeline", closed)
+    with pytest.raises(Unknown, match="AttributeError"):
+        cache.get(["n"])

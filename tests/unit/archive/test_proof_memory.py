@@ -27,6 +27,7 @@ def test_memory_does_not_grow_with_the_number_of_keys(
     """
     monkeypatch.setattr(proof_joining, "WANTED_HELD", 1_000)
     monkeypatch.setattr("tallyroll.model.formats.gzip_members.PART_BYTES_MAX", 16_384)
+    monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
     monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
     monkeypatch.setattr(proof, "PARTITION_ITEMS", 4_000)

@@ -38,6 +38,7 @@ FORMAT = [
     _VERSION,
     *([each.name for each in fields(shape)] for shape in (Count, WindowCount, PeriodCount)),
     [*ReadCost._fields],
+    [*Status],
 ]
 
 
@@ -179,7 +180,7 @@ def _opened(key: bytes, name: str, entry: bytes) -> Count | None:
     body = entry[_HASH_BYTES:]
     if not compare_digest(entry[:_HASH_BYTES], _mac(key, name, body)):
         return None
-    told: dict[str, Any] = json.loads(body)
+    told: dict[str, Any] = json.loads(body)  # ours, and of this form: the name says so
     windows = tuple(_window(each) for each in told.pop("windows"))
     periods = tuple(PeriodCount(**_paired(each)) for each in told.pop("periods"))
     return Count(**told | {"windows": windows, "periods": periods, "source": "shared"})
