@@ -17,7 +17,6 @@ from tallyroll.model.windows import window_start
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.counting.flights import KeptCounts
-from tallyroll.reads.counting.plans import Planner, ReadPlan
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.merge import Merge
 from tallyroll.reads.reader import PortReader
@@ -174,45 +173,6 @@ def windows_read_before_the_periods_state(patch: Patch) -> None:
         run(replace(self, catalog=cast("Catalog", Earlier())), *rest)
 
     patch.setattr(RollUps, "run", hasty)
-
-
-def correction_missed_by_what_is_kept(patch: Patch) -> None:
-    """A kept total is believed without asking for its month's revision."""
-    holds = Counter._holds
-
-    def blind(plan: Any, known: Any, seen: Any, now: int) -> bool:
-        bare = {key: replace(one, revisions={}) for key, one in known.items()}
-        return holds(plan, bare, seen, now)
-
-    patch.setattr(Counter, "_holds", staticmethod(blind))
-
-
-def stripes_kept_as_sealed(patch: Patch) -> None:
-    """Stripes are believed that were read beside a state that says sealed."""
-    holds = Counter._holds
-
-    def trusting(plan: Any, known: Any, seen: Any, now: int) -> bool:
-        windows = {
-            name: replace(window, status=plan.live[name].status) if name in plan.live else window
-            for name, window in seen.windows.items()
-        }
-        return holds(plan, known, replace(seen, windows=windows), now)
-
-    patch.setattr(Counter, "_holds", staticmethod(trusting))
-
-
-def pointer_read_after_what_it_vouches_for(patch: Patch) -> None:
-    plan_of = Planner.plan
-
-    def late(self: Any, *asked: Any) -> Any:
-        return replace(plan_of(self, *asked), pointer=self._catalog.live())
-
-    patch.setattr(Planner, "plan", late)
-
-
-def absence_of_a_spec_kept(patch: Patch) -> None:
-    """A window that had not begun is not asked for again."""
-    patch.setattr(ReadPlan, "unbegun", property(lambda _: []))
 
 
 def cursor_that_skips_a_shard(patch: Patch) -> None:
