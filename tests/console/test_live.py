@@ -54,7 +54,7 @@ def test_an_incomplete_answer_says_what_is_missing(stage: Stage, pages: Pages) -
     expect(status(page)).not_to_contain_text("exact")
 
 
-@pytest.mark.parametrize("how", ["no answer", "unavailable"])
+@pytest.mark.parametrize("how", ["no answer", pytest.param("unavailable", marks=pytest.mark.proof)])
 def test_a_backend_may_go_and_come_back(how: str, stage: Stage, pages: Pages) -> None:
     pages.expected = lambda text: text.startswith("Failed to load resource")
     page = opened(pages, stage)

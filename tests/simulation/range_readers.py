@@ -187,6 +187,8 @@ class RangeReader:
             round(datetime.fromisoformat(each["start"]).timestamp() * 1000) for each in points
         ]
         ends = [*starts[1:], round(datetime.fromisoformat(body["until"]).timestamp() * 1000)]
+        if starts[0] > asked.since or ends[-1] < asked.until:
+            self._system.world.fail(f"read: a series of {key} does not span {asked}: {body}")
         if sum(each["events"] for each in points) != body["events"]:
             self._system.world.fail(f"read: a series of {key} is not the sum of its points: {body}")
         if step == "minute":
@@ -346,6 +348,9 @@ class RangeReader:
         gone = [one["window"] for one in answer.body.get("archived", ())]
         if window not in found + gone:
             system.world.fail(f"read: {name} of {key} is said to be in {found}, it is in {window}")
+        where = [of for of, one in self._stored(key, asked) if one == name]
+        if unknown := [of for of in found if of not in where]:
+            system.world.fail(f"read: {name} of {key} never counted in {unknown}")
 
 
 def _ms(iso: str) -> int:

@@ -58,6 +58,14 @@ TOP = [{"key": "hot", **SUMS}, {"key": "warm.2", "events": 1, "sum": "0"}]
         ("keys", {"keys": TOP[1:], "complete": True}),
         ("keys", {"keys": [*TOP, TOP[1]], "complete": True}),
         ("events", {"events": [{"window": WINDOW, "id": "e1"}], "complete": True}),
+        (
+            "series",
+            {
+                "events": 0,
+                "points": [{"start": "2026-12-01T00:00:30Z", "events": 0, "sum": "0"}],
+                "until": "2026-12-01T00:01:00Z",
+            },
+        ),
     ],
 )
 def test_a_wrong_answer_is_a_violation(route: str, body: dict[str, Any]) -> None:

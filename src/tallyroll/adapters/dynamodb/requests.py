@@ -216,6 +216,7 @@ def _get_batch(
 def _get_batch_eventually(
     caller: Caller, effects: Effects, places: Sequence[tuple[str, Key]]
 ) -> list[tuple[str, Item]]:
+    """A function of its own: the check that all other reads are consistent names it."""
     found: list[tuple[str, Item]] = []
     request: dict[str, Any] = {}
     for table, key in places:

@@ -17,7 +17,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.ranges.all_keys import AllKeys, RangeParts, Unread, added, shown_of
-from tallyroll.reads.ranges.largest import TopOfRange
+from tallyroll.reads.ranges.largest import TopOfRange, top_of
 from tallyroll.reads.ranges.spans import calendar_of, range_of
 from tallyroll.reads.top import Largest
 from tallyroll.settings import Settings
@@ -56,16 +56,7 @@ class Ranking:
             sums = _joined(self._settled(parts, unread), live)
         found = Largest(n, by_amount)
         found.add([*sums.values()])
-        return TopOfRange(
-            span=span,
-            events=found.events,
-            amount=found.amount,
-            missing=tuple(sorted(unread.names)),
-            as_of=now,
-            retracted=found.retracted,
-            largest=tuple(found.largest),
-            keys=found.keys,
-        )
+        return top_of(span, found, unread, now)
 
     def _settled(self, parts: RangeParts, unread: Unread) -> Sums:
         """The sums of what is sealed, of which only what is new is read, some windows at a time:

@@ -2,11 +2,11 @@
 one is reading takes its answer. What this process does not keep, a cache that it shares with others
 may have.
 
-An answer is as old as the begin of its read, wherever it comes from. An entry of a shared cache may
-come late, and was read beside what this process answered meanwhile. So it is taken only if its read
-began after this process's last answer to the question; and, since clocks differ, only if it has no
-fewer events than that answer. Nothing of the shared cache is taken while the clock is behind the
-time of an answer: it was set back, and how old an entry is cannot be told.
+The age of an answer is counted from the begin of its read, also if another process read it. An
+entry of the shared cache may be older than what this process has answered meanwhile. So two rules
+hold. Its read must have begun after this process gave its last answer to the question. And since
+clocks differ, it must have no fewer events than that answer. If this process's clock was set back,
+it cannot tell how old an entry is: it takes none until the clock has passed its last answer.
 """
 
 from __future__ import annotations

@@ -77,16 +77,7 @@ class LargestReads(Lookups):
         unread = Unread(self._effects, deadline_of(now, time_left_ms))
         for batch in reads.sums(reads.parts(span, rolled=self._settings.rollups), unread):
             found.add(batch)
-        return TopOfRange(
-            span=span,
-            events=found.events,
-            amount=found.amount,
-            missing=tuple(sorted(unread.names)),
-            as_of=now,
-            retracted=found.retracted,
-            largest=tuple(found.largest),
-            keys=found.keys,
-        )
+        return top_of(span, found, unread, now)
 
     def total(
         self,
@@ -110,6 +101,20 @@ class LargestReads(Lookups):
 
     def _all_keys(self) -> AllKeys:
         return AllKeys(self._store, self._catalog, self._totals, self._effects, self._specs)
+
+
+def top_of(span: Span, found: Largest, unread: Unread, now: int) -> TopOfRange:
+    """The largest keys of a span, as of `now` (ms), without what is `unread`."""
+    return TopOfRange(
+        span=span,
+        events=found.events,
+        amount=found.amount,
+        missing=tuple(sorted(unread.names)),
+        as_of=now,
+        retracted=found.retracted,
+        largest=tuple(found.largest),
+        keys=found.keys,
+    )
 
 
 def total_json(total: TotalOfAll) -> dict[str, Any]:
