@@ -70,8 +70,7 @@ def count(
     :param over_all: the total over all keys, instead of some
     :param windows: list each window's share, too
     :param watch: count again and again
-    :param eventual: with --watch: what each look reads may be a moment old, for half
-        the read units
+    :param eventual: with --watch: looks may be a moment old, for half the units
     """
     if over_all:
         if keys or windows or watch:
