@@ -132,9 +132,9 @@ class RetractionReads(WriterSteps):
 
     def _told(self, subject: Retracting, item: Any) -> None:
         subject.told(item)
-        if self._by_operators and not subject.at:
+        if self._by_operators and all(each == REMEMBERED for each in subject.at):
             subject.refused = item is None
-            subject.at = [] if item is None else [delivered(ANY, NOWHERE)]
+            subject.at += [] if item is None else [delivered(ANY, NOWHERE)]
 
     def _item_read(self, subject: Retracting) -> list[Learn]:
         """The item is read once the window is dropped."""
