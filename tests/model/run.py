@@ -7,8 +7,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
 
-from tests.model import counting, stripes
+from tests.model import counting, ranges, shared, stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
@@ -17,6 +19,9 @@ from tests.model.wishes import tell_wishes
 from tests.model.words import told
 from tests.model.world import World
 from tests.model.worlds import LARGE, PLANTED, SMALL, world_named
+
+M = TypeVar("M", bound=StrEnum)
+P = TypeVar("P", bound=StrEnum)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,13 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _worlds([world_named(options.world)])
     if options.stripes:
         return _stripes()
-    if options.counting:
-        return _counting()
+    if options.reads:
+        return _reads()
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or _stripes() or _counting() or tell_wishes() or failed
+    return _mistakes(PLANTED) or _stripes() or _reads() or tell_wishes() or failed
 
 
-def named(mistake: Mistake | stripes.Mistake | counting.Mistake) -> str:
+def named(mistake: StrEnum) -> str:
     """A mistake's name on the command line."""
     return mistake.name.lower().replace("_", "-")
 
@@ -54,7 +59,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="plant this mistake alone, in its world or in that of --world",
     )
     parser.add_argument("--stripes", action="store_true", help="the raise of stripes alone")
-    parser.add_argument("--counting", action="store_true", help="counts that are kept alone")
+    parser.add_argument("--reads", action="store_true", help="reads alone")
     parser.add_argument("--large", action="store_true", help="explore the larger worlds, too")
     return parser.parse_args(arguments)
 
@@ -101,18 +106,19 @@ def _stripes() -> int:
     return _apart("the raise of stripes", stripes.explore(), found)
 
 
-def _counting() -> int:
-    """The model of counts that are kept, and its mistakes."""
-    found = {each: counting.explore_all(each) for each in counting.Mistake}
-    return _apart("counts that are kept", counting.explore_all(), found)
+def _reads() -> int:
+    """The models of reads, and their mistakes."""
+    kept = {each: counting.explore_all(each) for each in counting.Mistake}
+    caches = {each: shared.explore_all(each) for each in shared.Mistake}
+    spans = {each: ranges.explore_all(each) for each in ranges.Mistake}
+    return (
+        _apart("counts that are kept", counting.explore_all(), kept)
+        or _apart("counts that are shared", shared.explore_all(), caches)
+        or _apart("reads over ranges", ranges.explore_all(), spans)
+    )
 
 
-def _apart(
-    what: str,
-    right: Found[stripes.Promise] | Found[counting.Promise],
-    planted: Mapping[stripes.Mistake, Found[stripes.Promise]]
-    | Mapping[counting.Mistake, Found[counting.Promise]],
-) -> int:
+def _apart(what: str, right: Found[P], planted: Mapping[M, Found[P]]) -> int:
     """Tell of a model of its own: without mistakes, and with each."""
     print(f"\n{what}: {right.states:,} states")
     for line in right.trace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.model.counting import Mistake, Promise, explore_all
-from tests.model.run import main
 
 BROKEN = {
     Mistake.TOTALS_BESIDE: Promise.ACCEPTED,
@@ -37,10 +36,3 @@ def test_a_planted_mistake_is_found(mistake: Mistake) -> None:
 def test_every_promise_is_broken_by_a_mistake() -> None:
     assert set(BROKEN.values()) == set(Promise)
     assert BROKEN.keys() == set(Mistake)
-
-
-def test_the_command_tells_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--counting"]) == 0
-    told = capsys.readouterr().out
-    assert all(str(mistake) in told for mistake in Mistake)
-    assert "NOT FOUND" not in told

@@ -166,6 +166,31 @@ def test_who_has_no_time_to_wait_reads_alone() -> None:
     assert reads.asked == [[A], [A]]
 
 
+def test_who_has_more_time_takes_no_partial_answer_of_one_in_a_hurry(waiting: Semaphore) -> None:
+    reads = Reads(spoil=lambda number: {} if number else {"w": "no time left"})
+    kept = kept_by(reads)
+    with ThreadPoolExecutor(2) as pool:
+        hurried = pool.submit(kept.counts, [A], reads, 1)
+        assert reads.begun.acquire(timeout=WAIT_S)
+        other = asking(pool, kept, reads, A)
+        assert waiting.acquire(timeout=WAIT_S)
+        reads.released.set()
+        assert not hurried.result()[A].complete
+        assert other.result()[A].complete
+    assert reads.asked == [[A], [A]]
+
+
+@pytest.mark.parametrize("began", [5, 10])
+def test_what_was_answered_stays_beside_a_later_read_with_less(began: int) -> None:
+    """Of two reads that overlap, the one that began first may have read later."""
+    reads = Reads(now=10)
+    kept = kept_by(reads)
+    for count in (Count("a", 8, 8, (), began), Count("a", 7, 7, (), 10)):
+        assert kept.read([A], lambda _, count=count: {A: count})[A] is count  # type: ignore[misc]
+    assert kept.counts([A], reads, 0)[A].events == 8
+    assert not reads.asked
+
+
 def test_a_newer_answer_stays_and_old_ones_do_not_pile_up() -> None:
     reads = Reads()
     reads.released.set()

@@ -10,6 +10,7 @@ import pytest
 
 from tallyroll.errors import Archived, Throttled, UsageError
 from tallyroll.model.states import Status
+from tallyroll.model.tallies import Tally
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.ranges.follow import FOLLOW_MS, FollowingReads
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, WINDOW, Pipeline, hour, opened
@@ -186,6 +187,23 @@ def test_a_window_that_is_dropped_before_its_end_was_listed() -> None:
     pipeline.move(Status.DROPPING, WINDOW)
     with pytest.raises(Archived):
         next(found)
+
+
+def test_a_table_that_is_made_again_after_the_drop_is_no_window_without_events() -> None:
+    """A roller that slept makes it between the reads of one look."""
+    pipeline = opened()
+    write(pipeline, "a", ts=NOW - HOUR)
+    seal_07(pipeline)
+    real = pipeline.store.tallies
+
+    def emptied(*asked: Any) -> Any:
+        pipeline.store.tallies = real  # type: ignore[method-assign]
+        drop(pipeline, hour(7))
+        return {key: Tally(key, 0, 0) for key in asked[1]}
+
+    pipeline.store.tallies = emptied  # type: ignore[assignment, method-assign]
+    with pytest.raises(Archived, match="events of 'k'"):
+        next(pipeline.reader().follow("k", START - HOUR))
 
 
 def test_wrong_bounds() -> None:

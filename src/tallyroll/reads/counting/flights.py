@@ -2,11 +2,15 @@
 one is reading takes its answer. What this process does not keep, a cache that it shares with others
 may have.
 
-The age of an answer is counted from the begin of its read, also if another process read it. An
-entry of the shared cache may be older than what this process has answered meanwhile. So two rules
-hold. Its read must have begun after this process gave its last answer to the question. And since
-clocks differ, it must have no fewer events than that answer. If this process's clock was set back,
-it cannot tell how old an entry is: it takes none until the clock has passed its last answer.
+The age of an answer is counted from the begin of its read, also if another process read it. Of two
+reads that overlap, the one that began first may have more, since it read later. So only a count is
+kept that has all that was answered before.
+
+An entry of the shared cache may be older than what this process has answered meanwhile. So its read
+must have begun after this process gave its last answer to the question, and since clocks differ, it
+must have no fewer events than any. If this process's clock was set back, it cannot tell how old an
+entry is: it takes none until the clock has passed its last answer. `tests/model/shared.py` is a
+model of it.
 """
 
 from __future__ import annotations
@@ -24,9 +28,12 @@ Read = Callable[[Sequence[Asked]], dict[Asked, Count]]
 
 
 class _Flight:
-    """A read of counts that is under way: what it gave, or why it failed, once it is `done`."""
+    """A read of counts that is under way, for at most `wait_ms`: what it gave, or why it failed,
+    once it is `done`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, wait_ms: int) -> None:
+        self.wait_ms = wait_ms
         self.done = Event()
         self.counts: dict[Asked, Count] = {}
         self.failed: StoreError | None = None
@@ -34,17 +41,23 @@ class _Flight:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer: when it was given, and of how many events that were accepted and retracted."""
+    """The answers to a question: when the last was given, and the most events that were accepted
+    and retracted of any.
+    """
 
-    at: int
-    accepted: int
-    retracted: int
+    at: int = 0
+    accepted: int = 0
+    retracted: int = 0
 
-    def is_before(self, count: Count) -> bool:
-        """Whether all that the answer says is in a count. Both sets of events only grow."""
+    def is_in(self, count: Count) -> bool:
+        """Whether a count has all that the answers say. Both sets of events only grow."""
         accepted, retracted = _sets(count)
-        grown = accepted >= self.accepted and retracted >= self.retracted
-        return count.as_of >= self.at and grown
+        return accepted >= self.accepted and retracted >= self.retracted
+
+    def and_then(self, at: int, count: Count) -> _Answer:
+        """With another one."""
+        accepted, retracted = _sets(count)
+        return _Answer(at, max(accepted, self.accepted), max(retracted, self.retracted))
 
 
 def _sets(count: Count) -> tuple[int, int]:
@@ -76,7 +89,7 @@ class KeptCounts:
         found = self._known(asked, began)
         due = [each for each in asked if each not in found]
         while due and self._kept_ms:
-            with self._flight(due) as (mine, others):
+            with self._flight(due, wait_ms) as (mine, others):
                 if mine:
                     found |= self._read_for_all(mine, read, began + wait_ms)
             for each, flight in others.items():
@@ -85,7 +98,8 @@ class KeptCounts:
                 if flight.failed:
                     raise flight.failed
                 count = flight.counts.get(each)
-                if count and self._is_fresh(count, began):
+                hurried = count and not count.complete and flight.wait_ms < wait_ms
+                if count and self._is_fresh(count, began) and not hurried:
                     found[each] = replace(count, gathering=None, source="kept")
             found |= self._known([each for each in due if each not in found], began)
             due = [each for each in due if each not in found]
@@ -107,11 +121,14 @@ class KeptCounts:
         return counts
 
     def _keep(self, asked: Asked, count: Count) -> None:
-        before = self._counts.get(asked)
-        if count.complete and (before is None or before.as_of <= count.as_of):
-            self._counts[asked] = replace(count, gathering=None, source="kept")
         self._latest = max(self._now(), self._latest)
-        self._answered[asked] = _Answer(self._latest, *_sets(count))
+        answers = self._answered.get(asked, _Answer()).and_then(self._latest, count)
+        self._answered[asked] = answers
+        before = self._counts.pop(asked, None)
+        some = [each for each in (before, count) if each and each.complete and answers.is_in(each)]
+        if some:
+            kept = max(some, key=lambda each: each.as_of)
+            self._counts[asked] = replace(kept, gathering=None, source="kept")
 
     def _read_for_all(
         self, asked: Sequence[Asked], read: Read, deadline: int
@@ -147,7 +164,7 @@ class KeptCounts:
 
     def _may_take(self, asked: Asked, count: Count) -> bool:
         now, last = self._now(), self._answered.get(asked)
-        if last and not last.is_before(count):
+        if last and not (count.as_of >= last.at and last.is_in(count)):
             return False
         return self._is_fresh(count, now) and max(count.as_of, self._latest) <= now
 
@@ -173,9 +190,11 @@ class KeptCounts:
         return at - count.as_of < self._kept_ms
 
     @contextmanager
-    def _flight(self, asked: Sequence[Asked]) -> Iterator[tuple[list[Asked], dict[Asked, _Flight]]]:
+    def _flight(
+        self, asked: Sequence[Asked], wait_ms: int
+    ) -> Iterator[tuple[list[Asked], dict[Asked, _Flight]]]:
         """What this thread is to read, and the reads of others that give the rest."""
-        flight = _Flight()
+        flight = _Flight(wait_ms)
         mine: list[Asked] = []
         try:
             with self._lock:
