@@ -121,7 +121,7 @@ class Reader:
 
 
 def some_range(system: System, chance: Callable[[], float]) -> tuple[int | None, int | None]:
-    """All time, or some windows of it; ms."""
+    """All time, or some windows of it; ms. Where months end is known by the calendar."""
     world = system.world
     current = world.now // BOUND_MS * BOUND_MS
     back = (current - world.start + PAST_WINDOWS * WINDOW_MS) // BOUND_MS
@@ -131,4 +131,6 @@ def some_range(system: System, chance: Callable[[], float]) -> tuple[int | None,
         spans = system.oracle.spans
         since, least = spans.at(since)
         until = max(least, spans.at(until)[0])
-    return (since if chance() < 0.4 else None, until if chance() < 0.3 else None)
+    some = (since if chance() < 0.4 else None, until if chance() < 0.3 else None)
+    known = not system.plan.months or system.catalog.calendar()
+    return some if known else (None, None)

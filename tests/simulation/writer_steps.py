@@ -182,7 +182,7 @@ class WriterSteps(Steps):
         ]
         if not found:
             self._world.fail(f"model: no message of the batch has {record} in {window}")
-        return found
+        return [each for each in found if not each.rejected] or found
 
     def _commit(self, spec: Any, records: Sequence[Any], _: Any) -> Judge:
         late = self._world.current.group.name == "late"
