@@ -14,7 +14,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
 
-from tallyroll.errors import Absent, Archived, Missing, StoreError, UsageError
+from tallyroll.errors import Absent, Archived, Missing, StoreError, Throttled, UsageError
 from tallyroll.limits import LISTING_BUCKETS, TS_MS_MAX
 from tallyroll.model.ids import IdentityItem, identity_names, uuid7_time
 from tallyroll.model.periods import month_of
@@ -237,7 +237,7 @@ class Lookups:
                 " keys are known once it is sealed; count keys by their names until then"
             )
         else:
-            corrected = self._corrected(state) if state and state.status.sealed else {}
+            corrected = self._corrected(state, deadline) if state and state.status.sealed else {}
             unread, state = self._read(
                 window, lambda spec: self._add_live(found, spec, deadline, corrected)
             )
@@ -294,16 +294,19 @@ class Lookups:
             return None
         return found
 
-    def _corrected(self, window: Window) -> dict[str, Corrections]:
-        """What was corrected of a sealed window, by key. Its tallies have what was before."""
+    def _corrected(self, window: Window, deadline: int) -> dict[str, Corrections]:
+        """What was corrected of a sealed window, by key. Its tallies have what was before. Raises
+        StoreError, also if time runs out.
+        """
         if not self._totals.revision(month_of(window.start).name):
             return {}
-        return {
-            row.key: row.corrections._replace(before=(0, 0))
-            for bucket in range(1, LISTING_BUCKETS + 1)
-            for page in self._totals.corrected(window.id, bucket, "", LISTED_PER_PAGE)
-            for row in page
-        }
+        found: dict[str, Corrections] = {}
+        for bucket in range(1, LISTING_BUCKETS + 1):
+            for page in self._totals.corrected(window.id, bucket, "", LISTED_PER_PAGE):
+                if self._effects.now() >= deadline:
+                    raise Throttled(f"the corrections of {window.id} take too long", "NoTime")
+                found |= {row.key: row.corrections._replace(before=(0, 0)) for row in page}
+        return found
 
     def _add_live(
         self, found: Largest, spec: Spec, deadline: int, corrected: Mapping[str, Corrections]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tallyroll.errors import Throttled
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -233,6 +234,8 @@ def test_a_sealed_window_that_an_earlier_release_did_not_list_is_read_less_its_c
         ("é", 2, 0),
     ]
     assert (top.keys, top.events, top.retracted) == (5, 10, (5, 0))
+    with pytest.raises(Throttled, match="the corrections of 20261120T080000Z take too long"):
+        best(pipeline, time_left=0)
 
 
 def test_many_corrections_are_joined_with_their_totals_page_by_page(
