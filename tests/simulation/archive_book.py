@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallyroll.model.states import Status, Window
-from tests.simulation.holdings import WeighedItems, archive_items, may_count, told
+from tests.simulation.holdings import WeighedItems, archive_items, is_whole, may_count
 from tests.simulation.world import World
 
 
@@ -41,7 +41,7 @@ class ArchiveBook:
             return
         if f"{window.attempt.archive}/proof.json" not in bucket.list(f"{window.attempt.archive}/"):
             self._world.fail(f"3: {window.id} is dropped, but there is no proof")
-        if told(items.values()) != told(archive_items(bucket, window)):
+        if not is_whole(archive_items(bucket, window), items.values()):
             self._world.fail(f"3: {window.id} is dropped, but its archive is not the table")
         self.gone.add(window.id)
         self.dropped += 1

@@ -187,7 +187,8 @@ class WindowSteps:
     def _archive(self, window: Any, model: Window) -> tuple[state.Numbers, ...]:
         items = self._system.store.items(window.table).values()
         archived = holdings.archive_items(self._system.bucket, window)
-        whole = holdings.told(items) == holdings.told(archived)
+        whole = holdings.is_whole(archived, items)
+        whole &= _finds_all(self._truth.spec(window.id), archived)
         return (model.records, model.tombs) if whole else (NONE, NONE)
 
 
@@ -234,3 +235,15 @@ class Held:
 
 def _tally(n: int, gone: int) -> state.Numbers:
     return (int(n > 0),) * 2 + (int(gone > 0),) * 2
+
+
+def _finds_all(spec: Any, archived: Sequence[Any]) -> bool:
+    """Whether a reader of an archive asks for each stripe that there is."""
+    raised = {_stripe(each)[0]: int(each["w"]["N"]) for each in archived if "w" in each}
+    stripes = [_stripe(each) for each in archived if each["pk"]["S"].startswith("~t.")]
+    return all(number <= raised.get(key, spec.stripes_of(key)) for key, number in stripes)
+
+
+def _stripe(item: Any) -> tuple[str, int]:
+    key, _, number = item["sk"]["S"][2:].rpartition(".")
+    return key, int(number)
