@@ -193,16 +193,16 @@ class Abstraction:
         return [(home, key, sent.id) for key in self.keys(subject)]
 
     def view(
-        self, subject: Subject, *, late: bool = False, ungated: bool = False, kept: bool = False
+        self, subject: Subject, *, late: bool = False, gates: int | None = None, kept: bool = False
     ) -> View:
-        """The truth as it concerns a subject. `ungated`: the gate that is asked is missing; `kept`:
-        identities are there that were put just now, and are deleted at once.
+        """The truth as it concerns a subject. `gates`: so many are open, whatever the truth is;
+        `kept`: identities are there that were put just now, and are deleted at once.
         """
         subject.windows[0] = self._oracle.window_of(subject.sent.time)
         keys, kind = self._kind(subject, late=late)
         return View(
             kind,
-            tuple([self._window(subject, name, keys, ungated) for name in subject.windows]),
+            tuple([self._window(subject, name, keys, gates) for name in subject.windows]),
             tuple(
                 [
                     self._identity(subject, name, kept=kept)
@@ -320,7 +320,7 @@ class Abstraction:
         return (state.NOWHERE, self.content(subject, identity), 0)
 
     def _window(
-        self, subject: Subject, name: str, keys: Sequence[str], ungated: bool
+        self, subject: Subject, name: str, keys: Sequence[str], open_ones: int | None
     ) -> state.Window:
         none = (0,) * len(keys)
         if not name:
@@ -332,8 +332,7 @@ class Abstraction:
         )
         status = self.status(name, self.state_of(name))
         table, gates = self.table(name, [each for each in identities if each in stored])
-        if ungated:
-            gates = state.NO_GATE
+        gates = gates if open_ones is None else open_ones
         return state.Window(status, table, gates, records, none, none)
 
     def table(self, window: str, stored: Sequence[Identity]) -> tuple[int, int]:

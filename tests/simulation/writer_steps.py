@@ -15,7 +15,7 @@ from tallyroll.reasons import Reason
 from tests.model import state
 from tests.model.state import NOWHERE, Writer
 from tests.model.writer import ACK, AFTER, COMMIT, IDENTITY, PLACE, RECORD, REJECT, STATE
-from tests.simulation.abstraction import OWN, Subject, View, delivered, moves
+from tests.simulation.abstraction import GATES, OWN, Subject, View, delivered, moves
 from tests.simulation.model_calls import DONE, answer_of
 from tests.simulation.model_steps import ANY, Judge, Learn, Perform, Steps, all_of, at_steps, there
 
@@ -195,11 +195,12 @@ class WriterSteps(Steps):
         def judge(outcome: Any) -> Learn | None:
             learns = []
             missing = outcome.verdict is Verdict.GATE_MISSING and self._may_miss(spec, records)
+            gates = state.NO_GATE if missing else None
             for subject, indices in concerned.items():
-                view = self._truth.view(subject, ungated=True) if missing else before[subject]
+                view = self._truth.view(subject, gates=gates) if missing else before[subject]
                 if answer := answer_of(outcome, records, indices):
                     learns.append(self._decided(subject, view, answer, late=late))
-            return all_of([*learns, self._settle([*concerned], ungated=missing)])
+            return all_of([*learns, self._settle([*concerned], gates=gates)])
 
         return judge
 
@@ -229,14 +230,14 @@ class WriterSteps(Steps):
         away = bool(self._system.plan.identities.away(since_start))
         return making or (away and any(record.identities for record in records))
 
-    def _settle(self, concerned: Sequence[Subject], *, ungated: bool = False) -> Learn:
+    def _settle(self, concerned: Sequence[Subject], *, gates: int | None = None) -> Learn:
         """Another message of the batch that has the id of one of these may be settled with it, as
         by a transaction of its own right afterwards.
         """
         ids = dict.fromkeys(each.sent.id for each in concerned)
-        others = [each for name in ids for each in self._by_id.get(name, ())]
-        others = [each for each in others if each not in concerned]
-        views = [self._truth.view(each, ungated=ungated, kept=True) for each in others]
+        named = [each for name in ids for each in self._by_id.get(name, ())]
+        others = [each for each in named if each not in concerned]
+        views = [self._truth.view(each, gates=gates, kept=True) for each in others]
 
         def learn() -> None:
             for other, view in zip(others, views, strict=True):
@@ -265,10 +266,9 @@ class WriterSteps(Steps):
         return judge
 
     def _known(self, subject: Subject) -> Sequence[Learn]:
-        action = ("read record", OWN, self._place(subject), "equal")
-        at = at_steps(subject, COMMIT)
+        action, at = ("read record", OWN, self._place(subject), "equal"), at_steps(subject, COMMIT)
         learn = self._step(subject, self._truth.view(subject), action, at, stays=True)
-        return learn, self._settle([subject])
+        return learn, self._settle([subject]), self._settle([subject], gates=GATES)
 
     # --- behind a shut gate
 
