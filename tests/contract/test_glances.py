@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.dynamodb.store import DynamoStore
-from tallyroll.adapters.glances import glances_on
+from tallyroll.adapters.glances import DynamoGlances, glances_on
 from tallyroll.errors import Missing
 from tallyroll.model.states import Calendar
 from tallyroll.model.totals import Correction
@@ -50,6 +52,25 @@ def test_a_look_gives_what_single_reads_do(engine: Engine) -> None:
     assert list(seen.windows) == [WINDOW]
     assert seen.specs == {WINDOW: spec}
     assert [tally.n for tally in seen.tallies[WINDOW].values()] == [1, 0] * 15
+
+
+def test_an_eventual_look_asks_no_table_for_consistency(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = engine.opened()
+    found = looks(engine)
+    assert found.has_eventual is isinstance(found, DynamoGlances)
+    asked: list[bool] = []
+    read = Caller.read
+
+    def noted(caller: Caller, operation: str, /, **given: Any) -> Any:
+        asked.extend(one.get("ConsistentRead", False) for one in given["RequestItems"].values())
+        return read(caller, operation, **given)
+
+    monkeypatch.setattr(Caller, "read", noted)
+    found.look(Glance(KEYS[:1], MONTHS, [WINDOW], [WINDOW], [spec], eventual=True))
+    if found.has_eventual:
+        assert asked == [False] * 3  # catalog, totals, window
 
 
 def test_all_revisions_are_those_of_each_month(engine: Engine) -> None:

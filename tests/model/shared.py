@@ -54,7 +54,8 @@ class State(NamedTuple):
     answered, most: when it last answered, and the most events of any answer
     read: its read; the events are NONE until they are read
     due: what the read must have, by the answers and by the age of what was counted
-    joined, waits: what others must have that wait for the read: ordinary ones, a consistent one
+    joined, waits: what others must have that wait for the read: ordinary ones, by the answers and
+        by age; a consistent one
     """
 
     time: int = 0
@@ -67,7 +68,7 @@ class State(NamedTuple):
     most: int = 0
     read: Count = Count()
     due: tuple[int, int] = (0, 0)
-    joined: int = 0
+    joined: tuple[int, int] = (0, 0)
     waits: int = 0
     wrong: str = ""
 
@@ -133,11 +134,11 @@ def _asks(state: State, ahead: int, mistake: Mistake | None) -> Iterator[Step]:
     due, read = (state.most, old), state.read
     entry = state.entry if state.ends > state.time else Count()
     if state.kept.began != NONE and _is_fresh(state.kept, state.time):
-        after = _keep(state, state.kept, mistake)
+        after = state._replace(most=max(state.most, state.kept.events))
         yield "ask: it answers what it keeps", _judged(after, state.kept, due)
     elif read.began != NONE:
         if _is_fresh(read, state.time) or mistake is Mistake.STALE_JOINED:
-            yield "join: the process's read", state._replace(joined=max(state.joined, old))
+            yield "join: the process's read", state._replace(joined=_most(state.joined, due))
     elif entry.began != NONE and _may_take(state, entry, mistake):
         after = _keep(state, entry, mistake)
         yield "ask: it takes the cache's entry", _judged(after, entry, due)
@@ -171,16 +172,19 @@ def _keep(state: State, count: Count, mistake: Mistake | None) -> State:
 
 
 def _ends(state: State, mistake: Mistake | None) -> State:
-    """A read has ended: it is answered and kept. Who joined it and knows of more reads again."""
+    """A read has ended: it is answered and kept, and who joined it is answered."""
     after = _keep(state, state.read, mistake)
     after = _judged(
-        after._replace(read=Count(), due=(0, 0), joined=0, waits=0), state.read, state.due
+        after._replace(read=Count(), due=(0, 0), joined=(0, 0), waits=0), state.read, state.due
     )
-    if state.joined > state.read.events:
-        return after._replace(wrong=Promise.AGE.name)
+    after = _judged(after, state.read, state.joined)
     if state.waits > state.read.events:
         return after._replace(wrong=Promise.CONSISTENT.name)
     return after
+
+
+def _most(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return max(one[0], other[0]), max(one[1], other[1])
 
 
 def _judged(state: State, count: Count, due: tuple[int, int]) -> State:

@@ -26,6 +26,8 @@ from tallyroll.ports.totals import Totals
 class DynamoGlances:
     """The port of glances, for pipelines whose windows are all in DynamoDB."""
 
+    has_eventual = True
+
     def __init__(self, store: DynamoStore, catalog: DynamoCatalog, totals: DynamoTotals) -> None:
         self._store = store
         self._catalog = catalog.own_table

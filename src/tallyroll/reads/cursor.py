@@ -39,10 +39,17 @@ def read_cursor(cursor: str, window: WindowId, key: str, *, packed: bool) -> Pos
 
     Raises UsageError if it is malformed, of an unknown version, or belongs to another query.
     """
-    version, *fields = _cursor_fields(cursor)
+    fields = _cursor_fields(cursor)
+    version = fields[0] if isinstance(fields, list) and fields else None
     if version != CURSOR_VERSION:
         raise UsageError(f"cursor of version {shown(version)}: begin again without it")
-    its_window, its_key, its_packed, record_id, index = fields
+    match fields[1:]:
+        case [its_window, its_key, its_packed, str(record_id), (int() | None) as index] if (
+            index is None or index >= 0
+        ):
+            pass
+        case _:
+            raise _damaged(cursor)
     if (its_window, its_key, its_packed) != (window, key, packed):
         raise UsageError(
             f"the cursor belongs to key {its_key!r}, window {its_window}, packed"
@@ -51,7 +58,7 @@ def read_cursor(cursor: str, window: WindowId, key: str, *, packed: bool) -> Pos
     return Position(record_id, index)
 
 
-def _cursor_fields(cursor: str) -> list[Any]:
+def _cursor_fields(cursor: str) -> Any:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         raw = base64.b64decode(padded, altchars=b"-_", validate=True)
@@ -59,12 +66,13 @@ def _cursor_fields(cursor: str) -> list[Any]:
         whole = base64.urlsafe_b64encode(raw).decode() == padded
         if not whole or raw[:_CHECK_BYTES] != _check(body):
             raise ValueError
-        fields: list[Any] = json.loads(body)
-    except ValueError:
-        raise UsageError(
-            f"cursor {shown(cursor)}: is none, or damaged; give one as an answer gave it"
-        ) from None
-    return fields
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise _damaged(cursor) from None
+
+
+def _damaged(cursor: str) -> UsageError:
+    return UsageError(f"cursor {shown(cursor)}: is none, or damaged; give one as an answer gave it")
 
 
 def _check(body: bytes) -> bytes:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+from typing import Any
+
 import pytest
 
 from tallyroll.errors import UsageError
+from tallyroll.model.formats.json_texts import canonical
 from tallyroll.reads import cursor as cursors
 from tallyroll.reads.cursor import Position, cursor_of, read_cursor
 from tests.harness.pipeline import WINDOW
@@ -16,3 +20,23 @@ def test_a_cursor_of_another_version_says_what_to_do(monkeypatch: pytest.MonkeyP
         cursor = cursor_of(WINDOW, "k", Position("e1", 0), packed=False)
     with pytest.raises(UsageError, match=r"^cursor of version 99: begin again without it$"):
         read_cursor(cursor, WINDOW, "k", packed=False)
+
+
+def forged(fields: Any) -> str:
+    body = canonical(fields).encode()
+    return base64.urlsafe_b64encode(cursors._check(body) + body).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *([], {}, 5, None, "x", [1], [1, WINDOW, "k", False]),
+        [1, WINDOW, "k", False, "e1", None, 0],
+        *([1, WINDOW, "k", False, record_id, None] for record_id in (5, None, [])),
+        *([1, WINDOW, "k", False, "e1", index] for index in ("a", [], -1, 1.5)),
+    ],
+    ids=repr,
+)
+def test_a_forged_cursor_is_refused(fields: Any) -> None:
+    with pytest.raises(UsageError, match=r"^cursor .* (damaged; give one|begin again)"):
+        read_cursor(forged(fields), WINDOW, "k", packed=False)

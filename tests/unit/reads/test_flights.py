@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tallyroll.errors import Throttled
+from tallyroll.model.states import Status
 from tallyroll.reads.counting import flights
 from tallyroll.reads.counting.flights import KeptCounts
 from tallyroll.reads.counting.shared import Asked
-from tallyroll.reads.counts import Count
+from tallyroll.reads.counts import Count, WindowCount
 
 KEPT_MS = 1_000
 THREADS = 8
@@ -204,6 +205,66 @@ def test_a_newer_answer_stays_and_old_ones_do_not_pile_up() -> None:
         reads.now += KEPT_MS // 2
         kept.read([(f"k{number}", None, None, False)], reads)
     assert len(kept._counts) <= 3
+
+
+def with_retracted(events: int, retracted: int, as_of: int) -> Count:
+    gone = (retracted, 0)
+    window = WindowCount("20261120T080000Z", events, 0, Status.OPEN, retracted=gone)
+    return Count("a", events, 0, (window,), as_of)
+
+
+@pytest.mark.parametrize(
+    ("events", "retracted", "taken"),
+    [(6, 1, True), (5, 2, True), (6, 0, False), (7, 0, False), (4, 2, False)],
+)
+def test_an_entry_has_all_that_was_answered(events: int, retracted: int, *, taken: bool) -> None:
+    """Of 7 events that were accepted, of which one was retracted."""
+    reads = Reads()
+    kept = kept_by(reads)
+    kept.read([A], lambda _: {A: with_retracted(6, 1, 0)})
+    reads.now = 1
+    entry = with_retracted(events, retracted, 1)
+    assert kept._take({A: entry}) == ({A: entry} if taken else {})
+
+
+def test_an_answer_is_known_for_as_long_as_an_older_entry_may_come() -> None:
+    reads = Reads()
+    kept = kept_by(reads)
+    kept.read([A], lambda _: {A: Count("a", 8, 8, (), 0)})
+    for reads.now, taken in ((3 * KEPT_MS // 2, False), (2 * KEPT_MS, True)):
+        entry = Count("a", 7, 7, (), reads.now - 1)
+        assert bool(kept._take({A: entry})) is taken
+
+
+def test_no_entry_is_taken_whose_age_is_not_known() -> None:
+    reads = Reads(now=1_000)
+    reads.released.set()
+    kept = kept_by(reads)
+    assert not kept._take({A: Count("a", 7, 7, (), 1_001)}), "of a clock that is ahead"
+    kept.read([A], reads)
+    reads.now = 999
+    assert not kept._take({B: Count("b", 7, 7, (), 998)}), "by a clock that was set back"
+    reads.now = 1_000
+    assert kept._take({B: Count("b", 7, 7, (), 998)})
+
+
+def test_the_oldest_of_too_many_counts_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "COUNTS_MAX", 2)
+    monkeypatch.setattr(flights, "ANSWERS_MAX", 3)
+    reads = Reads()
+    reads.released.set()
+    kept = kept_by(reads)
+    some: list[Asked] = [(name, None, None, False) for name in "abcdefg"]
+    for each in some:
+        kept.read([each], reads)
+    assert kept.unkept(some, lambda due: {each: reads([each])[each] for each in due}).keys() == {
+        *some
+    }
+    assert [one for [one] in reads.asked[len(some) :]] == some[:-2]
+    # Of questions whose answers it does not know any more it takes no entry.
+    entry = Count("z", 9, 9, (), 0)
+    assert not kept._take({("z", None, None, False): entry})
+    assert kept._take({some[-1]: entry})
 
 
 def test_where_nothing_may_be_old_nobody_waits() -> None:

@@ -122,6 +122,7 @@ def test_what_no_cache_may_keep() -> None:
     pipeline = counted()
     consistent = ask(pipeline, consistent="true")
     assert consistent.headers["Cache-Control"] == "no-store"
+    assert ask(pipeline, reads="eventual").headers["Cache-Control"] == "no-store"
     late = answer_counter(pipeline.reader(), {"key": "k", "since": WINDOW}, 0)
     assert not late.is_complete
     for answer in (late, answer_error(UsageError("key ''"))):

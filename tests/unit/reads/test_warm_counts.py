@@ -16,13 +16,13 @@ from tallyroll.model.totals import Correction
 from tallyroll.ports.counting.glances import Glance, Seen
 from tallyroll.ports.store import Verdict
 from tallyroll.reads.counting import kept
-from tallyroll.reads.counting.flights import KeptCounts
 from tallyroll.reads.counting.kept import Kept
 from tallyroll.reads.counting.plans import ReadPlan
 from tallyroll.reads.counting.singly import SingleGlances
 from tallyroll.reads.counts import counter_json
 from tallyroll.reads.reader import PortReader
 from tests.harness.pipeline import HOUR, NOW, START, TIME_LEFT, Pipeline, hour
+from tests.harness.shared_cache import HeldCache
 from tests.unit.reads.test_reader import counted, event
 
 MICROS = 1_000_000
@@ -32,15 +32,24 @@ COLD = ("windows_with_specs", "of_key")
 class _Watched:
     """A reader; `looks` are its glances, `asked` the calls that only a cold count makes."""
 
-    def __init__(self, pipeline: Pipeline, settle_ms: int = 0) -> None:
+    has_eventual = True
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        settle_ms: int = 0,
+        kept_ms: int = 0,
+        cache: HeldCache | None = None,
+    ) -> None:
         self.pipeline = pipeline
         self.looks: list[Glance] = []
         self.asked: list[str] = []
         self.old: Seen | None = None  # what eventual looks see
+        self.fails = False  # whether they fail
         ports = (pipeline.store, pipeline.catalog, pipeline.totals, pipeline.effects)
         self._glances = SingleGlances(*ports)
-        settings = replace(pipeline.settings, cache_live_ms=0, settle_ms=settle_ms)
-        self.reader = PortReader(settings, *ports, self)
+        settings = replace(pipeline.settings, cache_live_ms=kept_ms, settle_ms=settle_ms)
+        self.reader = PortReader(settings, *ports, self, cache)
         for port, verb in ((pipeline.catalog, COLD[0]), (pipeline.totals, COLD[1])):
             setattr(port, verb, self._noting(verb, getattr(port, verb)))
 
@@ -53,6 +62,8 @@ class _Watched:
 
     def look(self, at: Glance) -> Seen:
         self.looks.append(at)
+        if at.eventual and self.fails:
+            raise Throttled("slow down")
         if at.eventual and self.old:
             return self.old
         return self._glances.look(at)
@@ -134,17 +145,33 @@ def test_an_eventual_look_that_is_older_than_what_is_kept_leaves_it(watched: _Wa
     assert (watched.counts("k"), watched.is_warm) == ([7], True)
 
 
-def test_an_eventual_count_is_not_kept(watched: _Watched) -> None:
+def test_an_eventual_count_is_neither_kept_nor_shared() -> None:
+    pipeline = counted()
+    cache = HeldCache(pipeline.effects)
+    watched = _Watched(pipeline, kept_ms=1_000, cache=cache)
+    watched.counts("k")
+    pipeline.effects.pass_by(1_000)
     watched.counts("k")
     watched.old = watched.look(watched.looks[-1])
-    watched.pipeline.write(event("e9", NOW))
-    kept = KeptCounts(1_000, watched.pipeline.effects.now)
-    asked = ("k", None, None, False)
-    old = watched.reader.counts(["k"], eventual=True)
-    assert kept.unkept([asked], lambda _: {asked: old[0]})[asked].events == 6
-    new = watched.reader.counts(["k"])
-    assert kept.counts([asked], lambda _: {asked: new[0]}, TIME_LEFT)[asked].events == 7
-    assert kept.unkept([asked], lambda _: {})[asked].events == 7
+    pipeline.effects.pass_by(1_000)
+    pipeline.write(event("e9", NOW))
+    cache.calls.clear()
+    assert watched.counts("k", eventual=True) == [6]
+    assert not cache.calls
+    assert watched.counts("k") == [7]
+
+
+def test_an_eventual_look_that_fails_leaves_what_is_kept(watched: _Watched) -> None:
+    watched.fails = True
+    assert watched.counts("k", eventual=True) == [6]
+    assert watched.asked, "it was counted as if nothing were known"
+    assert (watched.counts("k"), watched.is_warm) == ([6], True)
+
+
+def test_where_no_read_is_eventual_no_answer_says_so(watched: _Watched) -> None:
+    watched.has_eventual = False
+    [count] = watched.reader.counts(["k"], eventual=True)
+    assert (count.source, watched.looks[-1].eventual) == ("confirmed", False)
 
 
 def test_a_count_is_read_in_one_way(watched: _Watched) -> None:

@@ -42,7 +42,13 @@ class Seen:
 
 
 class Glances(Protocol):
-    """Reads from the catalog, the totals and window tables at once."""
+    """Reads from the catalog, the totals and window tables at once. Not all of these have reads that
+    may see what was a moment ago: where they have not, `has_eventual` is false, and each look is
+    consistent.
+    """
+
+    @property
+    def has_eventual(self) -> bool: ...
 
     def look(self, at: Glance) -> Seen:
         """Read it all, each item consistently unless `eventual`, in no order. Raises StoreError:

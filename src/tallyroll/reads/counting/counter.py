@@ -103,6 +103,7 @@ class Counter:
         `deadline` (ms). Raises UsageError for a range off the bounds.
         """
         kept = None if afresh or now >= deadline else self._kept.of(of)
+        eventual &= self._glances.has_eventual
         eventual = eventual and kept is not None and all(key in kept.sealed for key in keys)
         counts = self._warm(keys, kept, now, eventual=eventual) if kept else None
         return counts or self._cold(keys, of, now, deadline)

@@ -25,6 +25,8 @@ from tallyroll.reads.counting.shared import Asked, SharedCounts
 from tallyroll.reads.counts import Count
 
 Read = Callable[[Sequence[Asked]], dict[Asked, Count]]
+COUNTS_MAX, ANSWERS_MAX = 10_000, 20_000
+"""The most counts that a process keeps, and questions of which it knows what it answered."""
 
 
 class _Flight:
@@ -75,8 +77,9 @@ class KeptCounts:
         self._now = now
         self._shared = shared
         self._counts: dict[Asked, Count] = {}
-        self._answered: dict[Asked, _Answer] = {}  # the last ones, whole or not
+        self._answered: dict[Asked, _Answer] = {}  # the last ones, whole or not, the oldest first
         self._latest = 0  # when any of them was given
+        self._unknown_until = 0  # until when answers may have been given that are not among them
         self._flights: dict[Asked, _Flight] = {}
         self._lock = Lock()  # never held during a read
 
@@ -122,7 +125,7 @@ class KeptCounts:
 
     def _keep(self, asked: Asked, count: Count) -> None:
         self._latest = max(self._now(), self._latest)
-        answers = self._answered.get(asked, _Answer()).and_then(self._latest, count)
+        answers = self._answered.pop(asked, _Answer()).and_then(self._latest, count)
         self._answered[asked] = answers
         before = self._counts.pop(asked, None)
         some = [each for each in (before, count) if each and each.complete and answers.is_in(each)]
@@ -164,6 +167,8 @@ class KeptCounts:
 
     def _may_take(self, asked: Asked, count: Count) -> bool:
         now, last = self._now(), self._answered.get(asked)
+        if last is None and now < self._unknown_until:
+            return False
         if last and not (count.as_of >= last.at and last.is_in(count)):
             return False
         return self._is_fresh(count, now) and max(count.as_of, self._latest) <= now
@@ -172,19 +177,30 @@ class KeptCounts:
         with self._lock:
             self._prune()
             known = {each: self._counts[each] for each in asked if each in self._counts}
-        return {each: count for each, count in known.items() if self._is_fresh(count, began)}
+            now = self._now()  # a clock may be set back
+        return {
+            each: count
+            for each, count in known.items()
+            if self._is_fresh(count, began) and count.as_of <= now
+        }
 
     def _prune(self) -> None:
+        """Forget what is too old, and the oldest of too many."""
         now = self._now()
-        self._counts = {
-            each: count
-            for each, count in self._counts.items()
-            if self._is_fresh(count, now) and count.as_of <= now  # a clock may be set back
-        }
+        while self._counts:
+            first = next(iter(self._counts))
+            if self._is_fresh(self._counts[first], now) and len(self._counts) <= COUNTS_MAX:
+                break
+            del self._counts[first]
         # An entry that was read before is too old for long, also if its clock was a little ahead.
-        self._answered = {
-            each: last for each, last in self._answered.items() if now - last.at < 2 * self._kept_ms
-        }
+        while self._answered:
+            first = next(iter(self._answered))
+            is_known = now - self._answered[first].at < 2 * self._kept_ms
+            if is_known and len(self._answered) <= ANSWERS_MAX:
+                break
+            del self._answered[first]
+            if is_known:
+                self._unknown_until = now + 2 * self._kept_ms
 
     def _is_fresh(self, count: Count, at: int) -> bool:
         return at - count.as_of < self._kept_ms

@@ -18,6 +18,8 @@ CALLS_AT_ONCE = 16
 class SingleGlances:
     """The port of glances on the ports of a pipeline."""
 
+    has_eventual = False
+
     def __init__(self, store: Store, catalog: Catalog, totals: Totals, effects: Effects) -> None:
         self._store = store
         self._catalog = catalog
