@@ -13,7 +13,7 @@ from tallyroll.errors import Absent, UsageError
 from tallyroll.model.amounts import Summed
 from tallyroll.model.periods import Period, period_of
 from tallyroll.model.tallies import retracted_of
-from tallyroll.model.windows import Grid, iso, window_start
+from tallyroll.model.windows import HOUR_MS, Grid, iso, window_start
 from tallyroll.reads.counting.plans import Range
 from tallyroll.reads.counts import COUNT_MS, Count, PeriodCount, WindowCount, sums_json
 from tallyroll.reads.lookups import Lookups, deadline_of
@@ -59,10 +59,12 @@ class Steps:
         for bound in self.bounds[1:-1]:
             window = grid.at(bound)
             if window.start != bound:
+                remedy = "a longer step"
+                if HOUR_MS % (window.end - window.start) == 0:
+                    remedy = "a zone whose offset they divide, such as UTC, or another step"
                 raise UsageError(
                     f"tz {zone}: a{'n' * (step == 'hour')} {step} begins there at {iso(bound)},"
-                    f" inside the window {window.id}: windows cannot be divided; give a zone whose"
-                    " offset they divide, such as UTC, or another step"
+                    f" inside the window {window.id}: windows cannot be divided; give {remedy}"
                 )
 
     def hold(self, period: Period) -> bool:

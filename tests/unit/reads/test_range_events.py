@@ -163,8 +163,9 @@ def test_only_windows_from_the_cursor_on_can_refuse(written: Pipeline) -> None:
     drop(written, hour(7))
     assert ids(ask(written, cursor=first["cursor"])) == IDS[5:]
     drop(written, WINDOW)
-    with pytest.raises(Archived, match=WINDOW):
+    with pytest.raises(Archived, match=f"{WINDOW}.*; the earliest whole range is since") as raised:
         ask(written, cursor=first["cursor"])
+    assert raised.value.since == "2026-11-20T09:00:00.000Z"
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -356,6 +357,7 @@ def test_a_cursor_of_a_window_that_there_is_not(written: Pipeline) -> None:
     ("more", "said"),
     [
         ({"since": UNTIL, "until": SINCE}, "is not before"),
+        ({"since": "2026-11-20T12:00Z", "until": ""}, "no window begins there yet"),
         ({"since": "2026-11-20T08:10Z"}, "the nearest bound is 2026-11-20T08:00"),
         ({"since": "1970-01-01T00:00Z"}, "more than 3,000 windows"),
         ({"window": WINDOW}, "window and since: give one of them"),

@@ -203,6 +203,15 @@ def test_windows_of_a_day_cannot_be_divided_by_a_zone() -> None:
         ask(made, zone=NEW_YORK)
 
 
+def test_windows_that_divide_no_hour_need_a_longer_step() -> None:
+    made = Days(hours=24)
+    made.catalog.found(Calendar(Grid.of(420), FIRST))
+    made.at(5)
+    since = made.catalog.calendar().grid.at(FIRST).start
+    with pytest.raises(UsageError, match="cannot be divided; give a longer step"):
+        ask(made, since, since + 70 * 420_000, step="hour")
+
+
 def test_there_are_no_windows_yet() -> None:
     with pytest.raises(Absent, match="no windows"):
         ask(Days())

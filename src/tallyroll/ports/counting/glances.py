@@ -42,13 +42,12 @@ class Seen:
 
 
 class Glances(Protocol):
-    """Reads from the catalog, the totals and window tables at once. Not all of these have reads that
-    may see what was a moment ago: where they have not, `has_eventual` is false, and each look is
-    consistent.
-    """
+    """Reads from the catalog, the totals and window tables at once."""
 
     @property
-    def has_eventual(self) -> bool: ...
+    def has_eventual(self) -> bool:
+        """Whether a look can see what was a moment ago; if not, each is consistent."""
+        ...
 
     def look(self, at: Glance) -> Seen:
         """Read it all, each item consistently unless `eventual`, in no order. Raises StoreError:

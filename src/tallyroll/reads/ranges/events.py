@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from tallyroll.errors import Missing, Throttled, UsageError
+from tallyroll.errors import Archived, Missing, Throttled, UsageError
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.stored import StoredPacket
 from tallyroll.model.windows import Grid, Span, WindowId, iso, window_id
@@ -137,6 +137,25 @@ class RangeReads(Lookups):
         return span
 
     def _page_of(
+        self,
+        grid: Grid,
+        query: RangeQuery,
+        place: RangePlace,
+        most: int,
+        size: int,
+        time_left_ms: int,
+        *,
+        streamed: bool = False,
+    ) -> EventsPage:
+        """`_page_read`; if a window was dropped, with the remedy for the whole range."""
+        try:
+            return self._page_read(grid, query, place, most, size, time_left_ms, streamed=streamed)
+        except Archived as gone:
+            windows = self._catalog.windows(query.span.start, query.span.end)
+            archives = gone.archives or {gone.window: gone.prefix}
+            raise archived(f"events of {query.key!r}", archives, windows, remedy=True) from None
+
+    def _page_read(
         self,
         grid: Grid,
         query: RangeQuery,

@@ -98,9 +98,9 @@ class FollowingReads(RangeReads):
 
     def _raise_if_dropped(self, key: str, windows: Sequence[Window]) -> None:
         names = {window.id for window in windows}
-        after = self._catalog.windows(windows[0].start, windows[-1].end)
+        after = self._catalog.windows(windows[0].start, self._effects.now() + SKEW_MS_MAX)
         if archives := archives_of([window for window in after if window.id in names]):
-            raise archived(f"events of {key!r}", archives)
+            raise archived(f"events of {key!r}", archives, after, remedy=True)
 
 
 def _digest(what: StoredWhat) -> bytes:

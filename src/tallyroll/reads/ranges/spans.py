@@ -52,6 +52,8 @@ def range_of(calendar: Calendar, now: int, since: int | None, until: int | None)
     """
     grid = calendar.grid
     grid.check_range(since, until)
+    if until is None and since is not None and since >= grid.at(now).end:
+        raise UsageError(f"since {iso(since)}: no window begins there yet; give an earlier time")
     span = Span(
         calendar.genesis if since is None else since,
         grid.at(now).end if until is None else until,
