@@ -89,7 +89,7 @@ def _state_lost(world: World) -> Iterator[None]:
         yield
 
 
-@_fault("the live pointer is wrong", "live-pointer", "has passed it", "`tallyroll windows open")
+@_fault("the live pointer is wrong", "live-pointer", "has passed it", " windows open")
 def _pointer_passed(world: World) -> Iterator[None]:
     since = {"N": str(world.window(Status.OPEN).end)}
     with (
@@ -137,7 +137,7 @@ def _proof_lost(world: World) -> Iterator[None]:
         yield
 
 
-@_fault("a producer sends what is no event", "dead-letters", "dead letter", "`tallyroll dlq list`")
+@_fault("a producer sends what is no event", "dead-letters", "dead letter", " dlq list`")
 def _unreadable_message(world: World) -> Iterator[None]:
     world.send("no JSON")
     world.running.await_letter()
@@ -215,7 +215,7 @@ def _given_up_early(world: World) -> Iterator[None]:
     "too many messages are in flight",
     "queue",
     "120,000 messages in flight",
-    "`tallyroll windows list`",
+    " windows list`",
 )
 def _in_flight_full(world: World) -> Iterator[None]:
     of = ("QueueName", world.declared.queue.name)
@@ -263,7 +263,7 @@ def _totals_throttled(world: World) -> Iterator[None]:
     "a window's table is throttled",
     "throttles",
     "the table has not grown to its load (3,900 write units a second of 4,000)",
-    "`tallyroll windows warm ",
+    " windows warm ",
 )
 def _window_throttled(world: World) -> Iterator[None]:
     of = ("TableName", world.window(Status.OPEN).table)

@@ -62,6 +62,15 @@ def test_a_hot_partition_exceeds_its_share_and_partitions_split(cli: CommandLine
     assert (found["partitions_at_start"], found["partitions"]) == (4, 12)
 
 
+def test_one_key_is_divided_only_where_its_sort_keys_do_not_ascend(cli: CommandLine) -> None:
+    asked = ("simulate", "--rate", "1500", "--shards", "1")
+    (never,) = cli.run(*asked, "--json").json
+    assert never["throttled_share"] == 1
+    answer = cli.run(*asked, "--random-sort-keys")
+    for row in ("nothing throttled from 636 s on", "events waiting at the end 0"):
+        assert answer.row(*row.split())
+
+
 def test_the_guides_load_test(cli: CommandLine) -> None:
     """A table that was made for 11,000 write units and cut to 400 still has 11 partitions."""
     asked = ("simulate", "--rate", "150", "--provisioned", "400", "--lasts", "1m")

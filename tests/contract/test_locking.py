@@ -267,6 +267,27 @@ def test_an_item_changed_in_place_is_written(table: Any) -> None:
     assert (stored(table)["lines"], stored(table)["v"]) == (["x", "x"], 2)
 
 
+def test_an_account_stays_locked_if_a_login_fails_since_the_read(table: Any) -> None:
+    """AWS's example: what was decided by an older state of the item is decided anew."""
+    accounts, day_s = VersionedTable(table, version="versionNum"), 86_400
+    accounts.update(KEY, lambda item: {**item, "accountLocked": "Y", "lastFailedLoginTime": 0})
+    failed: list[Item] = []
+
+    def fail(item: Item) -> Item:
+        return {**item, "lastFailedLoginTime": day_s}
+
+    def unlock(item: Item) -> Item:
+        if day_s + 1 <= item["lastFailedLoginTime"] + day_s:
+            return item
+        if not failed:  # between the first read and its put
+            failed.append(VersionedTable(table, version="versionNum").update(KEY, fail))
+        return {**item, "accountLocked": "N"}
+
+    found = accounts.update(KEY, unlock)
+    assert [found] == failed == [stored(table)]
+    assert (found["accountLocked"], found["versionNum"]) == ("Y", 2)
+
+
 def test_an_item_from_before_gets_a_version(table: Any) -> None:
     table.put_item(Item={**KEY, "number": 6})
     assert VersionedTable(table).update(KEY, one_more)["number"] == 7

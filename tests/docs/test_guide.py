@@ -53,7 +53,7 @@ def test_each_row_has_its_command_or_reason_and_a_test_that_exists() -> None:
     [
         ("| 40 | T: ", "| 41 | T: ", "rows are missing"),
         ("::test_known_vectors", "::test_unknown_vectors", "5: no unit/model/test_sharding.py"),
-        ("would answer 0 of them", "would answer none", "61: no number decides"),
+        ("0 reads could use it", "no read could use it", "77: no number decides"),
         ("| 29 | 400 units", "| 30 | 400 units", "29: not computed below"),
     ],
 )

@@ -62,6 +62,13 @@ def test_what_the_stack_says_of_identities_if_there_are_any(remembering: Templat
     assert remembering["Outputs"].keys() == {*OUTPUTS, "IdentitiesTable"}
 
 
+def test_options_that_are_off_leave_no_trace(template: Template) -> None:
+    whole = json.dumps(template).lower()
+
+    assert "insight" not in whole
+    assert "tallyroll_suffix" not in whole
+
+
 def test_the_template_fits_and_names_no_account_region_or_secret(template: Template) -> None:
     whole = json.dumps(template)
 

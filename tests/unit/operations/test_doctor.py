@@ -304,6 +304,15 @@ def test_real_dead_letters_are_counted(pipeline: Pipeline) -> None:
     assert only(pipeline, "dead-letters", Level.WARNING).text.startswith("2 dead letters")
 
 
+def test_the_commands_of_a_remedy_name_a_pipeline_of_another_name(pipeline: Pipeline) -> None:
+    pipeline.write("no JSON")
+    named = replace(pipeline.settings, name="votes")
+    for settings, begin in ((pipeline.settings, "tallyroll"), (named, "tallyroll --name votes")):
+        [sign] = examined(pipeline, settings=settings)["dead-letters"].bad
+        for command in ("list", "redrive"):
+            assert f"`{begin} dlq {command}`" in sign.remedy
+
+
 def test_a_page_as_an_answer_is_one_line() -> None:
     def asked() -> Iterator[Sign]:
         yield fine("begun")

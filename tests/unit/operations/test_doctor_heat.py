@@ -97,6 +97,7 @@ def test_a_table_whose_keys_are_not_noted_is_named(
     sign = only(found, CHECK, Level.WARNING)
     assert sign.text.endswith(told)
     assert f"--table-name {TABLE} --contributor-insights-action ENABLE" in sign.remedy
+    assert "with dynamodb:UpdateContributorInsights on it, which operators lack" in sign.remedy
 
 
 def test_without_metrics_nothing_is_known(pipeline: Pipeline) -> None:

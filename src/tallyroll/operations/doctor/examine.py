@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tallyroll.errors import StoreError
 from tallyroll.operations.doctor import (
@@ -23,6 +24,7 @@ from tallyroll.operations.doctor import (
     window_checks,
 )
 from tallyroll.operations.doctor.checkup import Check, Checkup, Level, Sign, denied
+from tallyroll.settings import Settings
 
 Examination = Callable[[Checkup], Iterator[Sign]]
 
@@ -77,9 +79,19 @@ def examine(case: Checkup) -> Iterator[Check]:
     """
     case.read()
     for name, examination in EXAMINATIONS.items():
-        check = checked(name, examination(case))
+        check = checked(name, (_named(sign, case) for sign in examination(case)))
         if check.signs or case.calendar:
             yield check
+
+
+def _named(sign: Sign, case: Checkup) -> Sign:
+    """The sign, with the pipeline's name in the commands of its remedy, if it has another one than
+    a command takes by default.
+    """
+    if case.settings.name == Settings().name:
+        return sign
+    named = f"`tallyroll --name {case.settings.name} "
+    return replace(sign, remedy=sign.remedy.replace("`tallyroll ", named))
 
 
 def checked(name: str, examination: Iterator[Sign]) -> Check:

@@ -51,7 +51,8 @@ def _of_window(case: Checkup, stack: Stack, window: Window) -> list[Sign]:
             warning(
                 f"{window.id}: throttled keys of {window.table} are not noted: Contributor Insights"
                 f" is {heat.state}{why}",
-                "The roller asks for it once, when it makes a table. For this one: `aws dynamodb"
+                "The roller asks for it once, when it makes a table. For this one, with"
+                " dynamodb:UpdateContributorInsights on it, which operators lack: `aws dynamodb"
                 f" update-contributor-insights --table-name {window.table}"
                 " --contributor-insights-action ENABLE --contributor-insights-mode THROTTLED_KEYS`",
             )

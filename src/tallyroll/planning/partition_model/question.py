@@ -166,7 +166,7 @@ class Simulation:
             ("longest delay", f"{course.delay_max:,.1f} s"),
             ("seconds with throttles", f"{course.refused_share:.1%}"),
             ("nothing throttled from", "never" if quiet is None else f"{quiet:,.0f} s on"),
-            ("events waiting at the end", f"{course.backlog * each:,.0f}"),
+            ("events waiting at the end", f"{round(course.backlog * each):,}"),
             (f"sealing {totals.keys:,} keys, write units", f"{totals.write_units:,}"),
             (
                 "sealing, of that throttled",
