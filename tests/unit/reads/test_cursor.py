@@ -32,8 +32,8 @@ def forged(fields: Any) -> str:
     [
         *([], {}, 5, None, "x", [1], [1, WINDOW, "k", False]),
         [1, WINDOW, "k", False, "e1", None, 0],
-        *([1, WINDOW, "k", False, record_id, None] for record_id in (5, None, [])),
-        *([1, WINDOW, "k", False, "e1", index] for index in ("a", [], -1, 1.5)),
+        *([1, WINDOW, "k", False, *place] for place in ([5, None], [None, None], [[], None])),
+        *([1, WINDOW, "k", False, "e1", *place] for place in (["a"], [[]], [-1], [1.5])),
     ],
     ids=repr,
 )

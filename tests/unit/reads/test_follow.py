@@ -202,7 +202,7 @@ def test_a_table_that_is_made_again_after_the_drop_is_no_window_without_events()
         return {key: Tally(key, 0, 0) for key in asked[1]}
 
     pipeline.store.tallies = emptied  # type: ignore[assignment, method-assign]
-    pipeline.effects.sleep = lambda _: pytest.fail("it looks on")  # type: ignore[method-assign]
+    pipeline.effects.sleep = lambda ms: pytest.fail(f"{ms}")  # type: ignore[method-assign]
     with pytest.raises(Archived, match="events of 'k'"):
         next(pipeline.reader().follow("k", START - HOUR))
 

@@ -207,7 +207,7 @@ def test_windows_that_divide_no_hour_need_a_longer_step() -> None:
     made = Days(hours=24)
     made.catalog.found(Calendar(Grid.of(420), FIRST))
     made.at(5)
-    since = made.catalog.calendar().grid.at(FIRST).start
+    since = Grid.of(420).at(FIRST).start
     with pytest.raises(UsageError, match="cannot be divided; give a longer step"):
         ask(made, since, since + 70 * 420_000, step="hour")
 
