@@ -27,13 +27,18 @@ def forged(fields: Any) -> str:
     return base64.urlsafe_b64encode(cursors._check(body) + body).decode().rstrip("=")
 
 
+PLACES: list[list[Any]] = [
+    *([5, None], [None, None], [[], None]),
+    *(["e1", "a"], ["e1", []], ["e1", -1], ["e1", 1.5]),
+]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         *([], {}, 5, None, "x", [1], [1, WINDOW, "k", False]),
         [1, WINDOW, "k", False, "e1", None, 0],
-        *([1, WINDOW, "k", False, *place] for place in ([5, None], [None, None], [[], None])),
-        *([1, WINDOW, "k", False, "e1", *place] for place in (["a"], [[]], [-1], [1.5])),
+        *([1, WINDOW, "k", False, *place] for place in PLACES),
     ],
     ids=repr,
 )
