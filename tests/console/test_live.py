@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.states import Status
 from tests.console.pages import Pages
 from tests.console.stage import Stage
@@ -65,10 +66,11 @@ def test_a_backend_may_go_and_come_back(how: str, stage: Stage, pages: Pages) ->
     expect(row(page, "Ada")).to_contain_text("1,205")
     last = page.locator("time").first.get_attribute("datetime")
     with page.expect_request("**/api/tonight*", timeout=PATIENCE_MS):
-        pass
+        page.clock.run_for(4_000)
     assert page.locator("time").first.get_attribute("datetime") == last
     stage.come_back()
     stage.count({"Ada": 1})
+    page.clock.run_for(MINUTE)
     expect(row(page, "Ada")).to_contain_text("1,206")
     expect(status(page)).to_contain_text("exact")
 
@@ -92,6 +94,48 @@ def test_the_page_asks_a_dead_backend_ever_less(stage: Stage, pages: Pages) -> N
             page.clock.run_for(1_000)
         asked.append(stage.asked["tonight"] - before)
     assert 0 < asked[1] <= asked[0] < 30
+
+
+def test_an_answer_that_fails_leaves_the_others_as_they_are(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = slowed(pages, stage)
+    refuse(stage, "health", StoreError("GetQueueAttributes: AccessDenied", "AccessDenied"))
+    page.clock.run_for(15_000)
+    expect(status(page)).to_contain_text("exact; no answer of health since")
+    before, seen = dict(stage.asked), set()
+    for _ in range(8):
+        with page.expect_response("**/api/tonight*"):
+            page.clock.run_for(1_000)
+        seen.add(status(page).inner_text().partition(";")[0])
+    assert seen == {"exact"}
+    asked = [stage.asked[name] - before[name] for name in ("tonight", "health")]
+    assert asked[0] >= 8
+    assert 1 <= asked[1] <= 4
+    stage.changed.clear()
+    page.clock.run_for(MINUTE)
+    expect(status(page)).to_have_text("exact")
+
+
+@pytest.mark.proof
+def test_what_is_refused_is_asked_ever_less_and_is_an_answer(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = slowed(pages, stage)
+    refuse(stage, "tonight", UsageError("71 keys: follow at most 70"))
+    expect(status(page)).to_contain_text("71 keys: follow at most 70; asking again in")
+    before = stage.asked["tonight"]
+    for _ in range(120):
+        page.clock.run_for(1_000)
+    assert 1 <= stage.asked["tonight"] - before <= 7
+    expect(status(page)).not_to_contain_text("no answer")
+
+
+def refuse(stage: Stage, name: str, error: Exception) -> None:
+    """Let an answer fail."""
+
+    def fail(_: object) -> object:
+        raise error
+
+    stage.changed[name] = fail
 
 
 @pytest.mark.proof
