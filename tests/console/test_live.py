@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -53,6 +55,48 @@ def test_an_incomplete_answer_says_what_is_missing(stage: Stage, pages: Pages) -
     expect(status(page)).to_contain_text("incomplete")
     expect(status(page)).to_contain_text(WINDOW)
     expect(status(page)).not_to_contain_text("exact")
+
+
+@pytest.mark.proof
+def test_a_missing_window_is_a_gap_in_the_curve(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: "willReadFrequently" in text
+    page = opened(pages, stage, "?range=1h&key=Ada")
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    page.get_by_text("The curve as a table").click()
+    expect(row(page, "2026-11-20 08:00:00")).to_have_text("2026-11-20 08:00:001,205")
+    assert drawn_until(page) > 0.9
+    stage.cut_off(WINDOW)
+    expect(row(page, "2026-11-20 08:00:00")).to_have_text("2026-11-20 08:00:00not read")
+    assert 0.6 < drawn_until(page) < 0.75  # two thirds of an hour and a half
+
+
+def drawn_until(page: Page) -> float:
+    """How far to the right the first line of the curve goes, as a share of the space for it."""
+    share: float = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("#curve canvas");
+          const over = document.querySelector("#curve .u-over");
+          const dense = canvas.width / canvas.clientWidth;
+          const [x, width] = [over.offsetLeft * dense, over.offsetWidth * dense];
+          const { data } = canvas.getContext("2d").getImageData(x, 0, width, canvas.height);
+          const drawn = [];
+          for (let at = 0; at < data.length; at += 4)
+            if (data[at] < 40 && data[at + 1] > 80 && data[at + 3] > 200)
+              drawn.push((at / 4) % Math.round(width));
+          return Math.max(-1, ...drawn) / width;
+        }"""
+    )
+    return share
+
+
+@pytest.mark.proof
+def test_largest_keys_that_cannot_be_read_are_named(stage: Stage, pages: Pages) -> None:
+    with stage.held() as pipeline:
+        dropped, catalog = first(pipeline, Status.DROPPED), pipeline.catalog
+        catalog._windows[dropped] = replace(catalog._windows[dropped], listed=None)
+    page = opened(pages, stage, "?key=Ada")
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    expect(status(page)).to_contain_text(f"incomplete: the largest keys (window {dropped} was")
 
 
 @pytest.mark.parametrize("how", ["no answer", pytest.param("unavailable", marks=pytest.mark.proof)])

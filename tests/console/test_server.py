@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -21,8 +22,9 @@ from tallyroll.console.answers import Answers
 from tallyroll.console.server import ConsoleServer, assets
 from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
+from tallyroll.model.windows import window_start
 from tests.cli.command_line import CommandLine
-from tests.harness.doctoring import grown
+from tests.harness.doctoring import first, grown
 from tests.harness.pipeline import MINUTE, WINDOW
 
 PAGE = Path(command.__file__).with_name("page")
@@ -310,7 +312,24 @@ def test_an_answer_says_what_is_missing(
     said = ask(api("tonight", key="k1")).json
     assert not said["complete"]
     assert "InternalServerError" in said["missing"][WINDOW]
-    assert not next(one for one in said["counts"] if one["key"] == "k1")["complete"]
+    [count] = (one for one in said["counts"] if one["key"] == "k1")
+    assert not count["complete"]
+    assert count["parts"][-1] == [window_start(WINDOW), None]
+
+
+@pytest.mark.parametrize("status", [Status.DROPPED, Status.OPEN])
+def test_largest_keys_that_cannot_be_read_are_missing_alone(
+    ask: Callable[..., Asked], cli: CommandLine, status: Status
+) -> None:
+    catalog, window = cli.pipeline.catalog, first(cli.pipeline, status)
+    catalog._windows[window] = replace(catalog._windows[window], listed=None)
+    if status is Status.OPEN:  # as if it had opened just now
+        del catalog._specs[window]
+    said = ask(api("tonight", key="k1")).json
+    assert (said["complete"], said["ranking"]) == (False, None)
+    assert window in said["missing"]["the largest keys"]
+    [count] = cli.run("--json", "count", "k1").json
+    assert [one["events"] for one in said["counts"]] == [count["events"]]
 
 
 def test_a_store_may_go_and_come_back(

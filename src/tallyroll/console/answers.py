@@ -11,11 +11,12 @@ host, 500, 503 the store does not answer. Times are in ms; where the JSON is a c
     long ago, since=window the current window.
     {now, window: {id, start, end, state | null}, since, until, as_of, complete,
      missing: {window: why}, counts: [{key, events, sum, as_of, complete, largest, followed,
-     retracted?: {events, sum}, parts?: [[start, events], ...]}], unranked: why,
+     retracted?: {events, sum}, parts?: [[start, events | null], ...]}],
      ranking: {keys, events, sum, retracted?, as_of, every_ms, complete, missing: [name]} | null}
     Followed keys, or else the three largest, are counted, by one `Reader.counts`; `parts` are their
-    windows, rolled-up days and months, ascending. The other largest have the numbers of `ranking`,
-    one `Reader.top_within`, which is read again after `every_ms`; null: `unranked` says why.
+    windows, rolled-up days and months, ascending; null: it is missing. The other largest have the
+    numbers of `ranking`, one `Reader.top_within`, which is read again after `every_ms`; null:
+    "the largest keys" are missing.
 /api/find?key=K                                of the newest 50 windows that hold its events:
     {count: as `tallyroll count --json`,
      places: [{window, state, table | null, shards, archive | null}]}

@@ -17,7 +17,7 @@ export interface Counted extends Sums {
   complete: boolean;
   largest: boolean;
   followed: boolean;
-  parts?: [number, number][];
+  parts?: [number, number | null][];
 }
 export interface Ranking extends Sums {
   keys: number;
@@ -34,7 +34,6 @@ export interface Tonight extends Told {
   missing: Record<string, string>;
   counts: Counted[];
   ranking: Ranking | null;
-  unranked: string;
 }
 export interface Place {
   window: string;

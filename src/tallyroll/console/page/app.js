@@ -230,7 +230,6 @@ function words(answer) {
     if (missing.size > 3) named.push(`${missing.size - 3} more`);
     return `incomplete: ${named.join(", ")}; the rest is counted`;
   }
-  if (answer.unranked) return `exact for followed keys; the largest are not known: ${answer.unranked}`;
   return "exact";
 }
 
@@ -310,7 +309,7 @@ function curve(answer, shown) {
   const last = Math.min(answer.until, answer.now);
   const columns = shown.map((one) => {
     const events = new Map(one.parts);
-    return starts.map((start) => /** @type {number} */ (events.get(start) ?? 0));
+    return starts.map((start) => (events.has(start) ? events.get(start) ?? null : 0));
   });
   const key = JSON.stringify([starts, columns, shown.map((one) => one.key), zone()]);
   if (key === drawn) return;
@@ -319,18 +318,18 @@ function curve(answer, shown) {
   const data = [
     [...starts, Math.max(last, (starts.at(-1) ?? 0) + 1)].map((start) => start / 1000),
     ...columns.map((column) => {
-      const rates = column.map((events, at) => events / (seconds[at] ?? 1));
-      return [...rates, rates.at(-1) ?? 0];
+      const rates = column.map((events, at) => events && events / (seconds[at] ?? 1));
+      return [...rates, rates.findLast((rate) => rate !== null) ?? 0]; // or the line ends before a gap
     }),
   ];
   draught(data, shown.map((one) => one.key));
   if (/** @type {HTMLDetailsElement} */ (by("table")).open)
     redraw(by("rows"), table("events by window, or by day and month where they are summed up",
       [`from (${zone()})`, ...shown.map((one) => visible(one.key))], starts.map((start, at) =>
-        [clock(start, zone()), ...columns.map((column) => column[at] ?? 0)])));
+        [clock(start, zone()), ...columns.map((column) => column[at] ?? "not read")])));
 }
 
-/** Draw the curve. @param {number[][]} data @param {string[]} keys */
+/** Draw the curve, with gaps. @param {(number | null)[][]} data @param {string[]} keys */
 function draught(data, keys) {
   const at = by("curve"), UPlot = /** @type {any} */ (globalThis).uPlot, where = zone();
   const style = getComputedStyle(document.documentElement);
@@ -353,7 +352,7 @@ function draught(data, keys) {
     axes: [{ ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((s) => shortly(s * 1000, where)) },
       { ...axis, size: 60, label: "events a second" }],
     series: [{}, ...keys.map((_, line) => ({ stroke: colour(`--line-${line + 1}`), width: 2,
-      paths: UPlot.paths.stepped({ align: 1 }), points: { show: false } }))],
+      paths: UPlot.paths.stepped({ align: 1, alignGaps: 1 }), points: { show: false } }))],
   }, data, at);
   plot.like = like;
 }
