@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTPConnection, HTTPResponse, RemoteDisconnected
 from pathlib import Path
+from socket import create_connection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -173,6 +175,25 @@ def test_a_token_opens_answers_alone() -> None:
         assert ask("/api/x", Authorization="Bearer secret").status == 200
         assert ask("/api/x", Authorization="Bearer secret", Host="10.1.2.3").status == 200
         assert ask("/api/x", Authorization="Bearer secret", Host="evil.example").status == 421
+
+
+def test_connections_beyond_the_most_are_closed_and_their_places_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tallyroll.console.server.CONNECTIONS_MAX", 4)
+    server = ConsoleServer("127.0.0.1", 0, {"/api/x": lambda query: {}}, "secret")
+    with serving(server) as ask, ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(create_connection(("127.0.0.1", server.server_port)))
+        with pytest.raises((ConnectionError, RemoteDisconnected)):
+            ask("/")
+        held.close()
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            with suppress(ConnectionError, RemoteDisconnected):
+                assert ask("/").status == 200
+                return
+        raise AssertionError("no place came back")
 
 
 def test_an_unchanged_file_is_not_sent_again(plain: Callable[..., Asked]) -> None:

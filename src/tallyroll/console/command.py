@@ -14,7 +14,6 @@ from tallyroll.console.server import ConsoleServer
 from tallyroll.errors import UsageError
 
 PORT = 8790
-TOKEN_BYTES = 24
 
 
 def console(
@@ -39,7 +38,7 @@ def console(
     :param address: listen on this IP address (127.0.0.1)
     """
     try:
-        token = "" if ip_address(address).is_loopback else secrets.token_urlsafe(TOKEN_BYTES)
+        token = "" if ip_address(address).is_loopback else secrets.token_urlsafe()
     except ValueError:
         raise UsageError(f"--address {address!r}: give an IP address, such as 0.0.0.0") from None
     ports = (PORT, 0) if port is None else (port,)
