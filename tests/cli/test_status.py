@@ -73,7 +73,7 @@ def test_what_is_not_known_is_said(cli: CommandLine, monkeypatch: pytest.MonkeyP
     answer = cli.run("status")
     assert (answer.status, answer.err) == (
         0,
-        "tallyroll: not known: the rate: GetMetricStatistics: AccessDenied\n",
+        "tallyroll: not known: events a second: GetMetricStatistics: AccessDenied\n",
     )
     assert rows(answer.out)["all counted up to"] == "not known"
 

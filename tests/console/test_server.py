@@ -25,8 +25,9 @@ from tallyroll.console.server import ConsoleServer, assets
 from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_start
+from tallyroll.ports.gauges import Gauge
 from tests.cli.command_line import CommandLine
-from tests.harness.doctoring import first, grown
+from tests.harness.doctoring import FakeStack, first, grown
 from tests.harness.pipeline import MINUTE, WINDOW
 
 PAGE = Path(command.__file__).with_name("page")
@@ -82,7 +83,9 @@ def serving(server: ConsoleServer) -> Iterator[Callable[..., Asked]]:
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """A pipeline of eight hours, whose first windows are dropped."""
-    return CommandLine(grown(), monkeypatch, capsys)
+    line = CommandLine(grown(), monkeypatch, capsys)
+    line.stack = FakeStack()
+    return line
 
 
 class Clock:
@@ -300,6 +303,17 @@ def test_what_others_show_is_kept_a_while(
     assert status["queue"]["visible"] == 1
 
 
+def test_words_of_no_meaning_make_no_other_answer(
+    ask: Callable[..., Asked], cli: CommandLine
+) -> None:
+    cli.pipeline.write("no JSON at all", "{")
+    before = [ask(api(name)).json for name in ("health", "letters")]
+    cli.pipeline.queue.send("one more")
+    assert [ask(api(name, x=1)).json for name in ("health", "letters")] == before
+    assert ask(api("letters", text="", reason="")).json == before[1]
+    assert ask(api("letters", text="JSON", reason="")).json["letters"] != before[1]["letters"]
+
+
 def test_windows_and_checks_are_those_of_the_commands(
     ask: Callable[..., Asked], cli: CommandLine
 ) -> None:
@@ -359,10 +373,34 @@ def test_a_store_may_go_and_come_back(
     with monkeypatch.context() as gone:
         for name in ("calendar", "windows", "live"):
             gone.setattr(cli.pipeline.catalog, name, _refused)
-        for path in ("/api/tonight", "/api/windows", "/api/find?key=k1", "/api/health"):
+        for path in ("/api/tonight", "/api/windows", "/api/find?key=k1"):
             reply = ask(path)
             assert (reply.status, "AccessDenied" in reply.json["detail"]) == (503, True), path
     assert ask("/api/tonight").status == ask("/api/windows").status == 200
+
+
+def test_each_part_of_health_fails_alone(
+    ask: Callable[..., Asked], cli: CommandLine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ask("/api/health").json
+    assert whole["unknown"] == {}
+    cli.gauges.values[Gauge.BATCHES] = StoreError(
+        "GetMetricStatistics: AccessDenied", "AccessDenied"
+    )
+    for port, call, parts in (
+        (cli.pipeline.queue, "backlog", {"messages waiting", "the oldest message"}),
+        (cli.dead_letters_queue, "backlog", {"dead letters"}),
+        (cli.pipeline.catalog, "calendar", {"current window", "the oldest message"}),
+        (cli.pipeline.catalog, "specs", {"shards"}),
+        (cli.stack, "all_alarms", {"alarms"}),
+    ):
+        clock.ms += 60_000
+        with monkeypatch.context() as gone:
+            gone.setattr(port, call, _refused)
+            said = ask("/api/health").json
+        assert said["unknown"].keys() == {"batches", *parts}
+        assert len(said["gauges"]) == len(whole["gauges"]) - 1
+        assert said["alarms"] == []
 
 
 def _refused(*_: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import expect
 
+from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.window_checks import remedy_of
 from tests.console.pages import Pages
@@ -119,6 +121,24 @@ def test_health_shows_what_is_rejected_and_what_the_page_costs(stage: Stage, pag
     page = opened(pages, stage, "#health")
     expect(page.get_by_role("main")).to_contain_text("bad-key")
     expect(page.get_by_text("read units")).to_be_visible()
+
+
+@pytest.mark.proof
+def test_health_says_of_each_part_that_it_could_not_be_read(stage: Stage, pages: Pages) -> None:
+    def deny(*_: object) -> Any:
+        raise StoreError("ListThings: AccessDenied", "AccessDenied")
+
+    with stage.held() as pipeline:
+        pipeline.queue.backlog = deny  # type: ignore[assignment,method-assign]
+        stage.stack.all_alarms = deny  # type: ignore[method-assign]
+    page = opened(pages, stage, "#health")
+    expect(status(page)).to_have_text(
+        "incomplete: the oldest message, messages waiting, alarms not known"
+    )
+    facts = page.locator("#facts dl")
+    expect(facts).to_contain_text("messages waitingnot known: ListThings: AccessDenied")
+    expect(facts).to_contain_text("dead letters0")
+    expect(page.locator("#alarms")).to_have_text("They could not be read: ListThings: AccessDenied")
 
 
 @pytest.mark.proof

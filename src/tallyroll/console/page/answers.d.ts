@@ -120,7 +120,7 @@ export interface Health extends Told {
   };
   alarms: { name: string; state: string; says: string }[];
   gauges: Record<string, [number, number][]>;
-  unknown: string[];
+  unknown: Record<string, string>;
   shape: { shards: number; stripes: number; buckets: number; gates: number; hot: Record<string, number> } | null;
 }
 export interface Checks extends Told {

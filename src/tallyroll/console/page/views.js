@@ -216,16 +216,17 @@ function life(one, first, now) {
 /** @param {Health} answer */
 function drawHealth({ status, now, unknown, gauges, alarms }) {
   const { queue, window, oldest_sent: oldest } = status;
-  redraw(by("facts"), facts(
-    ["messages waiting", queue ? `${number(queue.visible)}, and ${number(queue.in_flight)} in flight,`
-      + ` ${number(queue.delayed)} delayed` : "there is no such queue"],
-    ["the oldest", oldest && `sent ${told(oldest)}, ${span(now - Date.parse(oldest))} ago`],
-    ["all counted up to", status.counted_up_to ? told(status.counted_up_to) : "not known"],
-    ["current window", window ? el("span", {}, windowLink(window.window), `, ${window.state ?? "not made"}`,
-      window.takes_events ? "" : ", takes no events") : "there is none"],
-    ["dead letters", status.dead_letters ?? "there is no such queue"],
-    ["events a second", status.rate === undefined ? "not known" : `${rate(status.rate)}, by CloudWatch`],
-    ["not known", unknown.map(visible).join("; ")]));
+  redraw(by("facts"), facts(...Object.entries({
+    "messages waiting": queue ? `${number(queue.visible)}, and ${number(queue.in_flight)} in flight,`
+      + ` ${number(queue.delayed)} delayed` : "there is no such queue",
+    "the oldest message": oldest && `sent ${told(oldest)}, ${span(now - Date.parse(oldest))} ago`,
+    "all counted up to": status.counted_up_to ? told(status.counted_up_to) : "not known",
+    "current window": window ? el("span", {}, windowLink(window.window), `, ${window.state ?? "not made"}`,
+      window.takes_events ? "" : ", takes no events") : "there is none",
+    "dead letters": status.dead_letters ?? "there is no such queue",
+    "events a second": status.rate === undefined ? "not known" : `${rate(status.rate)}, by CloudWatch`,
+    ...Object.fromEntries(Object.entries(unknown).map(([what, why]) => [what, `not known: ${visible(why)}`])),
+  })));
   redraw(by("gauges"), table("metrics of the last hour, by CloudWatch",
     ["metric", "course", "last", "most", "sum"], Object.entries(gauges).map(([what, pairs]) => {
       const values = pairs.map(([, value]) => value);
@@ -233,7 +234,15 @@ function drawHealth({ status, now, unknown, gauges, alarms }) {
         values.reduce((a, b) => a + b, 0)];
     })));
   redraw(by("alarms"), alarms.length ? table("the deployment's alarms", ["alarm", "state", "says"],
-    alarms.map((one) => [one.name, one.state, visible(one.says)])) : para("There are no alarms here."));
+    alarms.map((one) => [one.name, one.state, visible(one.says)]))
+    : para(unknown.alarms ? `They could not be read: ${visible(unknown.alarms)}` : "There are no alarms here."));
+  return lacking(unknown);
+}
+
+/** @param {Health["unknown"]} unknown */
+function lacking(unknown) {
+  const parts = Object.keys(unknown).join(", ");
+  return parts && `incomplete: ${parts} not known`;
 }
 
 /** @param {[number, number][]} pairs @param {number} now */
@@ -269,26 +278,26 @@ function drawLetters({ seen, expected, groups, letters }) {
 let drawnPath = "";
 
 /** @param {Health} answer */
-function drawPath({ now, gauges, shape, status }) {
-  const lately = (/** @type {string} */ gauge) => (gauges[gauge] ?? []).reduce((total, [at, value]) =>
-    total + (at > now - MINUTES * MINUTE_MS ? value : 0), 0) / MINUTES;
+function drawPath({ gauges, now, shape, status, unknown }) {
+  const lately = (/** @type {string} */ gauge) => (gauges[gauge]?.reduce((total, [at, value]) =>
+    total + (at > now - MINUTES * MINUTE_MS ? value : 0), 0) ?? NaN) / MINUTES;
   const messages = lately("messages of batches"), batches = lately("batches");
   const requests = lately("requests for single events") + lately("requests for packed events");
-  const events = lately("events counted"), waiting = status.queue?.visible ?? 0;
-  const { shards = 0, stripes = 0, gates = 0, hot = {} } = shape ?? {};
+  const events = lately("events counted"), waiting = status.queue?.visible ?? NaN;
+  const { shards, stripes, gates, hot } = shape ?? { shards: NaN, stripes: NaN, gates: NaN };
   const steps = [
     `Producers send messages to the queue: ${rate(messages)} a minute of late; ${number(waiting)} wait now.`,
     `Lambda gathers messages into batches for writers: ${rate(batches)} a minute.`,
     `A writer stores a batch's records by transactions: ${rate(requests)} requests a minute. Each checks one of`
       + ` ${number(gates)} gates, puts records that are not there, and adds to a tally: all of it, or nothing.`,
     `A hash of its id puts a record into one of a key's ${number(shards)} shards: a message that comes twice`
-      + ` meets its own record, and adds nothing. ${Object.keys(hot).length} hot keys have shards of their own.`,
+      + ` meets its own record, and adds nothing. ${number(hot ? Object.keys(hot).length : NaN)} hot keys have shards of their own.`,
     `A count adds up a tally's stripes, ${number(stripes)} at first: ${rate(events)} events a minute were counted.`,
     "When a window is over, its gates are shut, its tallies become totals, and its table is exported,"
       + " recounted, and only then dropped.",
   ];
   const key = String(steps);
-  if (key === drawnPath) return;
+  if (key === drawnPath) return lacking(unknown);
   drawnPath = key;
   by("steps").replaceChildren(...steps.map((text) => el("li", {}, text)));
   const stages = [["queue", `${rate(messages)} messages`], ["batch", `${rate(batches)} batches`],
@@ -304,6 +313,7 @@ function drawPath({ now, gauges, shape, status }) {
       x: 566 + (at % 4) * 20, y: 36 + Math.floor(at / 4) * 17, width: 16, height: 13 })),
     ...Array.from({ length: Math.min(DOTS, Math.ceil(messages)) }, (_, at) =>
       svg("circle", { class: "dot", r: 6, cx: 20 + at * 140, cy: 60 }))));
+  return lacking(unknown);
 }
 
 /** @type {Record<string, View>} */
