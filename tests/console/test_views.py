@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.request import urlopen
 
@@ -102,6 +103,21 @@ def test_windows_are_shown_in_each_state_of_their_lives(stage: Stage, pages: Pag
             expect(row(page, first(pipeline, state))).to_contain_text(str(state))
         proven = pipeline.state(first(pipeline, Status.DROPPED))
     expect(row(page, proven.id)).to_contain_text("3")
+
+
+@pytest.mark.proof
+def test_windows_have_the_local_time_beside(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage, "#windows", timezone_id="Asia/Kolkata")
+    with stage.held() as pipeline:
+        sealed, dropped = first(pipeline, Status.SEALED), first(pipeline, Status.DROPPED)
+        at, proven = (
+            datetime.fromtimestamp(pipeline.state(window).times[state] / 1000, UTC)
+            for window, state in ((sealed, Status.SEALED), (dropped, Status.PROVEN))
+        )
+    for window, words, instant in ((sealed, "sealed since", at), (dropped, "proven", proven)):
+        here = instant + timedelta(hours=5, minutes=30)
+        both = f"{words} {instant:%F %T} UTC ({here:%F %T} here)"
+        expect(row(page, window)).to_contain_text(both)
 
 
 @pytest.mark.proof

@@ -1,7 +1,7 @@
 // @ts-check
 // The views beside Tonight: Find, Windows, Health, How it works.
 import {
-  ask, both, by, clock, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
+  ask, both, by, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
   windowLink,
 } from "./dom.js";
 
@@ -183,10 +183,10 @@ function moments(one) {
 function windowRows(one, first, now) {
   const hot = Object.entries(one.hot ?? {}).sort(([, a], [, b]) => b - a);
   const more = hot.length > HOT_SHOWN ? `, ${hot.length - HOT_SHOWN} more` : "";
-  const proven = one.times.proven ? `, proven ${clock(Date.parse(one.times.proven), "UTC")}` : "";
+  const proven = one.times.proven ? `, proven ${told(one.times.proven)}` : "";
   const made = row([
     one.window,
-    `${one.state}${one.since ? ` since ${clock(Date.parse(one.since), "UTC")}` : ""}`,
+    `${one.state}${one.since ? ` since ${told(one.since)}` : ""}`,
     life(one, first, now), one.shards, one.keys, one.events,
     one.archive ? `${one.archive}${one.items ? `, ${number(one.items)} items` : ""}${proven}` : "",
     el("bdi", {}, hot.slice(0, HOT_SHOWN).map(([key, n]) => `${visible(key)}: ${n}`).join(", ") + more),
