@@ -269,6 +269,18 @@ def test_a_key_is_found_with_what_holds_it(ask: Callable[..., Asked], cli: Comma
     assert dropped["archive"] == cli.pipeline.state(dropped["window"]).attempt.archive
 
 
+def test_a_key_is_found_in_windows_that_are_rolled_up(
+    ask: Callable[..., Asked], cli: CommandLine
+) -> None:
+    grown(60, cli.pipeline)
+    found = ask(api("find", key="k1")).json
+    assert found["count"]["rolled_up"]
+    counts = cli.pipeline.reader().count("k1", by_window=True).windows
+    held = [(one.window, one.events) for one in counts if one.events][-50:]
+    assert len(held) == 50
+    assert [(one["window"], one["events"]) for one in found["places"]] == held
+
+
 def test_an_event_is_found_with_its_record(ask: Callable[..., Asked], cli: CommandLine) -> None:
     cli.pipeline.write({"key": "Ada", "id": "ballot-7", "value": 2.5})
     [match] = ask(api("find", key="Ada", id="ballot-7", date="2026-11-20")).json["matches"]

@@ -16,9 +16,9 @@ in ms; where the JSON is a command's, ISO 8601.
     windows, rolled-up days and months, ascending; null: it is missing. The other largest have the
     numbers of `ranking`, one `Reader.top_within`, which is read again after `every_ms`; null:
     "the largest keys" are missing.
-/api/find?key=K                          of the newest 50 windows that hold its events:
+/api/find?key=K                          of at most 50 of the newest windows that hold its events:
     {count: as `tallyroll count --json`,
-     places: [{window, state, table | null, shards, archive | null}]}
+     places: [{window, state, events, table | null, shards, archive | null}]}
 /api/find?key=K&id=E&(date=2026-11-20|ts=|window=)
     {matches: [as `tallyroll event --json`, its place, record, shard | null], archives: [window]}
 /api/keys?prefix=&since=&until=&limit=&cursor=  as GET /v1/keys of the HTTP API

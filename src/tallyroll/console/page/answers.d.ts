@@ -47,7 +47,6 @@ export interface CountFound extends Sums {
   as_of: string;
   complete: boolean;
   missing?: string[];
-  windows: (Sums & { window: string })[];
   rolled_up?: (Sums & { period: string; windows: number })[];
 }
 export interface Match extends Place {
@@ -64,7 +63,7 @@ export interface Match extends Place {
 }
 export interface Find extends Told {
   count: CountFound;
-  places: Place[];
+  places: (Place & { events: number })[];
   matches: Match[];
   archives: string[];
 }

@@ -64,7 +64,6 @@ async function findKey(of) {
   /** @type {[Find, Keys | null]} */
   const [{ count, places }, listed] = await Promise.all([
     ask("find", of), ask("keys", like).catch(() => null)]);
-  const held = new Map(count.windows.map((one) => [one.window, one.events]));
   const parts = [
     el("h3", {}, name(count.key)),
     facts(
@@ -75,7 +74,7 @@ async function findKey(of) {
       ["as of", told(count.as_of)]),
     table("the newest windows that hold its events",
       ["window", "state", "events", "shards", "table", "archive"],
-      places.map((one) => [windowLink(one.window), one.state, held.get(one.window), one.shards,
+      places.map((one) => [windowLink(one.window), one.state, one.events, one.shards,
         one.table ?? "dropped", one.archive])),
   ];
   if (count.rolled_up)
