@@ -31,8 +31,7 @@ in ms; where the JSON is a command's, ISO 8601.
     {now, status: as `tallyroll status --json`, alarms: [{name, state, says}], unknown: {what: why},
      gauges: {name: [[start, value], ...]}, shape: {shards, stripes, buckets, gates, hot} | null}
 /api/doctor                              {now, checks: [as `tallyroll doctor --json`]}
-Each has `pipeline` and `read_units_a_minute`, too. The last four are kept for 15 seconds, gauges
-and the doctor's checks for 60.
+Each has `pipeline` and `read_units_a_minute`. The last four are kept 15 s, gauges and checks 60.
 """
 
 from __future__ import annotations

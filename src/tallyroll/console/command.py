@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def console(
         made = ConsoleServer.at(address, ports, Answers.of(run).routes, token)
     except OSError as error:
         raise UsageError(f"{address}, port {ports[0]}: {error.strerror}") from None
-    with made as server:
+    with made as server, suppress(KeyboardInterrupt):
         run.screen.line({"url": server.url}, f"console of {run.settings.name}: {server.url}")
         run.screen.flush()
         server.serve_forever()
