@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.states import Status
@@ -158,6 +158,27 @@ def test_an_answer_that_fails_leaves_the_others_as_they_are(stage: Stage, pages:
     stage.changed.clear()
     page.clock.run_for(MINUTE)
     expect(status(page)).to_have_text("exact")
+
+
+@pytest.mark.proof
+def test_another_range_waits_for_the_answer_that_is_under_way(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    pending: list[Route] = []
+
+    def hold(route: Route) -> None:
+        pending.append(route)
+
+    page.route("**/api/tonight*", hold)
+    with page.expect_request("**/api/tonight*"):
+        pass
+    for choice in ("Last hour", "All time", "Last hour", "All time"):
+        page.get_by_label("Range").select_option(label=choice)
+    page.wait_for_timeout(200)
+    assert len(pending) == 1
+    with page.expect_request("**/api/tonight*") as asked:
+        pending[0].continue_()
+    assert "since" not in asked.value.url
 
 
 @pytest.mark.proof

@@ -1,7 +1,7 @@
 // @ts-check
 // Which view is shown, when it asks for what, and what is said of the answers; and Tonight.
 import {
-  ask, both, by, clock, el, HERE, instant, name, number, Problem, rate, redraw, say, span, sum, table, visible,
+  ask, both, by, clock, el, HERE, instant, name, number, rate, redraw, say, span, sum, table, visible,
 } from "./dom.js";
 import { begin, views as others } from "./views.js";
 
@@ -13,14 +13,15 @@ import { begin, views as others } from "./views.js";
  * @property {number} every ms
  * @property {() => URLSearchParams} [query]
  * @property {(answer: any) => string | void} draw gives what is to be said of it
+ * @property {Promise<any>} [asking] one at a time
  * @property {string} [said]
  * @property {number} [good] when it was answered last
  */
 /** @typedef {{ needs: Need[], shown?: (detail: string) => void }} View */
 
-const WAIT_MS = 1_000, WAIT_MAX_MS = 60_000, TURN_MS = 100;
+const WAIT_MS = 1_000, WAIT_MAX_MS = 60_000;
 
-/** What is asked for: with the next view or range, older questions end. */
+/** Counts what is asked for; older questions end. */
 let round = 0;
 
 function current() {
@@ -53,28 +54,31 @@ function renew() {
 
 /** Ask for it again and again; while it fails, ever less. @param {Need} need @param {number} of */
 async function keep(need, of) {
-  for (let failures = 0; of === round && !document.hidden;) {
+  for (let failures = 0; ;) {
+    await need.asking?.catch(() => null);
+    if (of !== round || document.hidden) return;
     const began = Date.now();
     let due = began + need.every;
     try {
-      const answer = await ask(need.path, need.query?.());
+      need.asking = ask(need.path, need.query?.());
+      const answer = await need.asking;
       if (of !== round) return;
       failures = 0;
       need.said = need.draw(answer) ?? "";
       need.good = Date.now();
       say(by("pipeline"), answer.pipeline);
       say(by("cost"), `This page takes ${rate(answer.read_units_a_minute)} read units a minute.`);
-    } catch (error) {
+    } catch (/** @type {any} */ error) {
       if (of !== round) return;
       failures += 1;
       const wait = Math.min(WAIT_MAX_MS, WAIT_MS * 2 ** failures);
       due = Date.now() + wait;
       const since = need.good ? ` since ${both(need.good).slice(11)}` : "";
-      const none = error instanceof Problem && error.body.status < 500 ? "" : `no answer of ${need.path}${since}: `;
-      need.said = `${none}${error instanceof Error ? error.message : ""}; asking again in ${wait / 1000} s`;
+      const none = error.body?.status < 500 ? "" : `no answer of ${need.path}${since}: `;
+      need.said = `${none}${error.message}; asking again in ${wait / 1000} s`;
     }
     tell();
-    await new Promise((resolve) => setTimeout(resolve, Math.max(TURN_MS, due - Date.now())));
+    await new Promise((resolve) => setTimeout(resolve, Math.max(100, due - Date.now())));
   }
 }
 
