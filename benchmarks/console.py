@@ -1,12 +1,13 @@
 """What the console's page costs: how late it shows an event, what an update takes of the browser,
 and whether its memory grows.
 
-    python -m benchmarks.console [--trials N] [--updates N] [--night N]
+    python -m benchmarks.console [--only event|update|night] [--trials N] [--updates N] [--night N]
 
 An event: from before it is sent to SQS until the browser has drawn the frame with its number, with
 1,000 keys, on a pipeline of default settings on an embedded AWS. An update: script and layout of
 the page's process from one answer to the next, by Chromium's trace, of a day of 10,000 keys. A
-night: twelve hours in so many updates; the heap after a collection.
+night: twelve hours in so many updates; the heap after a collection, the document's nodes and the
+listeners, after the first hour and at the end.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ WORK = frozenset(
     }
 )
 """What the trace calls script, style and layout."""
+HELD = {"heap, bytes": "JSHeapUsedSize", "nodes": "Nodes", "listeners": "JSEventListeners"}
 _NUMBER = f"""tr[data-key="{WATCHED}"] [data-events]"""
 # Two frames: the first is drawn before the second begins.
 _DRAWN = """
@@ -66,27 +68,37 @@ _DRAWN = """
 
 
 def main() -> None:
-    """Measure all three, and print them."""
+    """Measure them, and print them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.console", description=__doc__)
+    parser.add_argument("--only", choices=["event", "update", "night"])
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--night", type=int, default=2_000)
     options = parser.parse_args()
     with chromium.running() as browser:
-        late = pixel_ms(browser, options.trials)
-        updates = update_ms(browser, options.updates)
-        early, after = night_bytes(browser, options.night)
-    rows: Rows = [("measure", "median", "worst", "bound")]
-    rows.append(("event to pixel, ms", *_shown(late), f"{PIXEL_MS_MAX:,}"))
-    rows.append(("script and layout of an update, ms", *_shown(updates), str(UPDATE_MS_MAX)))
-    rows.append(("heap at the night's end, of an hour's", f"{after / early:.2f}", "", "flat"))
-    show(
-        "The console's page",
-        rows,
-        f"{len(late)} events with {KEYS:,} keys; {len(updates)} updates of a day of"
-        f" {KEYS_OF_DAY:,} keys; a night in {options.night:,} updates:"
-        f" {early / 1e6:.2f} MB, then {after / 1e6:.2f} MB",
-    )
+        if options.only in (None, "event"):
+            rows: Rows = [("measure", "median", "worst", "bound")]
+            late = pixel_ms(browser, options.trials)
+            rows.append(("event to pixel, ms", *_shown(late), f"{PIXEL_MS_MAX:,}"))
+            show("An event", rows, f"{len(late)} events with {KEYS:,} keys")
+        if options.only in (None, "update"):
+            rows = [("measure", "median", "worst", "bound")]
+            took = update_ms(browser, options.updates)
+            rows.append(("script and layout of an update, ms", *_shown(took), str(UPDATE_MS_MAX)))
+            show("An update", rows, f"{len(took)} updates of a day of {KEYS_OF_DAY:,} keys")
+        if options.only in (None, "night"):
+            early, after = night(browser, options.night)
+            rows = [("of the tab", "after an hour", "at the end", "share")]
+            rows += [
+                (
+                    name,
+                    f"{early[name]:,.0f}",
+                    f"{after[name]:,.0f}",
+                    f"{after[name] / early[name]:.2f}",
+                )
+                for name in early
+            ]
+            show("A night", rows, f"twelve hours in {options.night:,} updates")
 
 
 def _shown(values: Sequence[float]) -> tuple[str, str]:
@@ -211,27 +223,29 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     return covered
 
 
-def night_bytes(browser: Browser, updates: int) -> tuple[float, float]:
-    """The page's heap after an hour, and at the end of the night."""
+def night(browser: Browser, updates: int) -> list[Mapping[str, float]]:
+    """What the tab holds after an hour, and at the end of the night: bytes, nodes, listeners."""
     stage = Stage(MemoryPipeline(SMALL, StillEffects()))
     stage.pass_by(HOUR)
     step = NIGHT_MS // updates
     pages = Pages(browser)
     page = opened(pages, stage)
     session = page.context.new_cdp_session(page)
-    heaps = []
+    session.send("Performance.enable")
+    held: list[Mapping[str, float]] = []
     for number in range(updates):
         stage.count({f"key-{key}": 1 for key in range(number % 40)})
         stage.pass_by(step)
         with page.expect_response("**/api/tonight*", timeout=PATIENCE_MS):
-            page.clock.run_for(step)
+            page.clock.fast_forward(step)
         if number + 1 in (updates // 12, updates):
             session.send("HeapProfiler.collectGarbage")
-            used = session.send("Runtime.getHeapUsage")
-            heaps.append(float(used["usedSize"]))
+            found = session.send("Performance.getMetrics")["metrics"]
+            values = {each["name"]: each["value"] for each in found}
+            held.append({name: values[of] for name, of in HELD.items()})
     pages.close()
     stage.close()
-    return heaps[0], heaps[1]
+    return held
 
 
 if __name__ == "__main__":

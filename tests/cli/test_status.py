@@ -64,6 +64,19 @@ def test_a_window_that_takes_nothing_is_said(cli: CommandLine) -> None:
     assert "does the roller run?" in rows(cli.run("status").out)["current window"]
 
 
+def test_a_queue_that_may_not_be_read_is_not_known(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> Any:
+        raise Refused("GetQueueAttributes: AccessDenied", "AccessDenied")
+
+    monkeypatch.setattr(cli.dead_letters_queue, "backlog", denied)
+    answer = cli.run("status")
+    assert answer.status == 0
+    assert answer.err == "tallyroll: not known: dead letters: GetQueueAttributes: AccessDenied\n"
+    assert rows(answer.out)["dead letters"] == "not known"
+
+
 def test_what_is_not_known_is_said(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(since: int) -> Any:
         raise Refused("GetMetricStatistics: AccessDenied", "AccessDenied")
@@ -73,7 +86,7 @@ def test_what_is_not_known_is_said(cli: CommandLine, monkeypatch: pytest.MonkeyP
     answer = cli.run("status")
     assert (answer.status, answer.err) == (
         0,
-        "tallyroll: not known: the rate: GetMetricStatistics: AccessDenied\n",
+        "tallyroll: not known: events a second: GetMetricStatistics: AccessDenied\n",
     )
     assert rows(answer.out)["all counted up to"] == "not known"
 

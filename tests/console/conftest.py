@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallyroll.cli.arguments import Run
+from tallyroll.console.answers import Answers
+from tallyroll.console.server import ConsoleServer
+from tests.cli.command_line import CommandLine
+from tests.console.asking import Asked, Clock, serving
 from tests.console.pages import Pages
 from tests.console.stage import Stage
 from tests.harness import browser as chromium
-from tests.harness.doctoring import grown
+from tests.harness.doctoring import FakeStack, grown
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -51,3 +56,26 @@ def stage() -> Iterator[Stage]:
     staged.count(VOTES)
     yield staged
     staged.close()
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """A pipeline of eight hours, whose first windows are dropped."""
+    line = CommandLine(grown(), monkeypatch, capsys)
+    line.stack = FakeStack()
+    return line
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ask(cli: CommandLine, clock: Clock) -> Iterator[Callable[..., Asked]]:
+    """Asks a console of the pipeline."""
+    with Run.connecting(None, as_json=False) as run:
+        of = Answers.of(run)
+        answers = Answers(of._made, of._checkup, of._units, clock)
+    with serving(ConsoleServer("127.0.0.1", 0, answers.routes)) as asking:
+        yield asking

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Page, expect
+from dataclasses import replace
 
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.model.states import Status
 from tests.console.pages import Pages
 from tests.console.stage import Stage
@@ -54,6 +57,48 @@ def test_an_incomplete_answer_says_what_is_missing(stage: Stage, pages: Pages) -
     expect(status(page)).not_to_contain_text("exact")
 
 
+@pytest.mark.proof
+def test_a_missing_window_is_a_gap_in_the_curve(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: "willReadFrequently" in text
+    page = opened(pages, stage, "?range=1h&key=Ada")
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    page.get_by_text("The curve as a table").click()
+    expect(row(page, "2026-11-20 08:00:00")).to_have_text("2026-11-20 08:00:001,205")
+    assert drawn_until(page) > 0.9
+    stage.cut_off(WINDOW)
+    expect(row(page, "2026-11-20 08:00:00")).to_have_text("2026-11-20 08:00:00not read")
+    assert 0.6 < drawn_until(page) < 0.75  # two thirds of an hour and a half
+
+
+def drawn_until(page: Page) -> float:
+    """How far to the right the first line of the curve goes, as a share of the space for it."""
+    share: float = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("#curve canvas");
+          const over = document.querySelector("#curve .u-over");
+          const dense = canvas.width / canvas.clientWidth;
+          const [x, width] = [over.offsetLeft * dense, over.offsetWidth * dense];
+          const { data } = canvas.getContext("2d").getImageData(x, 0, width, canvas.height);
+          const drawn = [];
+          for (let at = 0; at < data.length; at += 4)
+            if (data[at] < 40 && data[at + 1] > 80 && data[at + 3] > 200)
+              drawn.push((at / 4) % Math.round(width));
+          return Math.max(-1, ...drawn) / width;
+        }"""
+    )
+    return share
+
+
+@pytest.mark.proof
+def test_largest_keys_that_cannot_be_read_are_named(stage: Stage, pages: Pages) -> None:
+    with stage.held() as pipeline:
+        dropped, catalog = first(pipeline, Status.DROPPED), pipeline.catalog
+        catalog._windows[dropped] = replace(catalog._windows[dropped], listed=None)
+    page = opened(pages, stage, "?key=Ada")
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    expect(status(page)).to_contain_text(f"incomplete: the largest keys (window {dropped} was")
+
+
 @pytest.mark.parametrize("how", ["no answer", pytest.param("unavailable", marks=pytest.mark.proof)])
 def test_a_backend_may_go_and_come_back(how: str, stage: Stage, pages: Pages) -> None:
     pages.expected = lambda text: text.startswith("Failed to load resource")
@@ -65,10 +110,11 @@ def test_a_backend_may_go_and_come_back(how: str, stage: Stage, pages: Pages) ->
     expect(row(page, "Ada")).to_contain_text("1,205")
     last = page.locator("time").first.get_attribute("datetime")
     with page.expect_request("**/api/tonight*", timeout=PATIENCE_MS):
-        pass
+        page.clock.run_for(4_000)
     assert page.locator("time").first.get_attribute("datetime") == last
     stage.come_back()
     stage.count({"Ada": 1})
+    page.clock.run_for(MINUTE)
     expect(row(page, "Ada")).to_contain_text("1,206")
     expect(status(page)).to_contain_text("exact")
 
@@ -92,6 +138,69 @@ def test_the_page_asks_a_dead_backend_ever_less(stage: Stage, pages: Pages) -> N
             page.clock.run_for(1_000)
         asked.append(stage.asked["tonight"] - before)
     assert 0 < asked[1] <= asked[0] < 30
+
+
+def test_an_answer_that_fails_leaves_the_others_as_they_are(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = slowed(pages, stage)
+    refuse(stage, "health", StoreError("GetQueueAttributes: AccessDenied", "AccessDenied"))
+    page.clock.run_for(15_000)
+    expect(status(page)).to_contain_text("exact; no answer of health since")
+    before, seen = dict(stage.asked), set()
+    for _ in range(8):
+        with page.expect_response("**/api/tonight*"):
+            page.clock.run_for(1_000)
+        seen.add(status(page).inner_text().partition(";")[0])
+    assert seen == {"exact"}
+    asked = [stage.asked[name] - before[name] for name in ("tonight", "health")]
+    assert asked[0] >= 8
+    assert 1 <= asked[1] <= 4
+    stage.changed.clear()
+    page.clock.run_for(MINUTE)
+    expect(status(page)).to_have_text("exact")
+
+
+@pytest.mark.proof
+def test_another_range_waits_for_the_answer_that_is_under_way(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    expect(row(page, "Ada")).to_contain_text("1,205")
+    pending: list[Route] = []
+
+    def hold(route: Route) -> None:
+        pending.append(route)
+
+    page.route("**/api/tonight*", hold)
+    with page.expect_request("**/api/tonight*"):
+        pass
+    for choice in ("Last hour", "All time", "Last hour", "All time"):
+        page.get_by_label("Range").select_option(label=choice)
+    page.wait_for_timeout(200)
+    assert len(pending) == 1
+    with page.expect_request("**/api/tonight*") as asked:
+        pending[0].continue_()
+    assert "since" not in asked.value.url
+
+
+@pytest.mark.proof
+def test_what_is_refused_is_asked_ever_less_and_is_an_answer(stage: Stage, pages: Pages) -> None:
+    pages.expected = lambda text: text.startswith("Failed to load resource")
+    page = slowed(pages, stage)
+    refuse(stage, "tonight", UsageError("71 keys: follow at most 70"))
+    expect(status(page)).to_contain_text("71 keys: follow at most 70; asking again in")
+    before = stage.asked["tonight"]
+    for _ in range(120):
+        page.clock.run_for(1_000)
+    assert 1 <= stage.asked["tonight"] - before <= 7
+    expect(status(page)).not_to_contain_text("no answer")
+
+
+def refuse(stage: Stage, name: str, error: Exception) -> None:
+    """Let an answer fail."""
+
+    def fail(_: object) -> object:
+        raise error
+
+    stage.changed[name] = fail
 
 
 @pytest.mark.proof

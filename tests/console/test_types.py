@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.console.types import complaints
 
 RIGHT = "/** @param {number} a */\nexport const wide = (a) => a + 1;\n"
@@ -14,6 +16,7 @@ WRONG = {
 }
 
 
+@pytest.mark.proof  # `make check` runs it; this takes 8 s
 def test_each_wrong_type_is_told(tmp_path: Path) -> None:
     right, wrong = tmp_path / "right.js", tmp_path / "wrong.js"
     right.write_text(RIGHT)

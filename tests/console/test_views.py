@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import expect
 
+from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.window_checks import remedy_of
 from tests.console.pages import Pages
@@ -95,11 +98,27 @@ def test_a_dead_letter_is_found_by_its_text(stage: Stage, pages: Pages) -> None:
 @pytest.mark.proof
 def test_windows_are_shown_in_each_state_of_their_lives(stage: Stage, pages: Pages) -> None:
     page = opened(pages, stage, "#windows")
+    states = (Status.DROPPED, Status.SEALED, Status.OPEN)
+    with stage.held() as pipeline:  # the page is answered afterwards
+        windows = [first(pipeline, state) for state in states]
+    for state, window in zip(states, windows, strict=True):
+        expect(row(page, window)).to_contain_text(str(state))
+    expect(row(page, windows[0])).to_contain_text("3")
+
+
+@pytest.mark.proof
+def test_windows_have_the_local_time_beside(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage, "#windows", timezone_id="Asia/Kolkata")
     with stage.held() as pipeline:
-        for state in (Status.DROPPED, Status.SEALED, Status.OPEN):
-            expect(row(page, first(pipeline, state))).to_contain_text(str(state))
-        proven = pipeline.state(first(pipeline, Status.DROPPED))
-    expect(row(page, proven.id)).to_contain_text("3")
+        sealed, dropped = first(pipeline, Status.SEALED), first(pipeline, Status.DROPPED)
+        at, proven = (
+            datetime.fromtimestamp(pipeline.state(window).times[state] / 1000, UTC)
+            for window, state in ((sealed, Status.SEALED), (dropped, Status.PROVEN))
+        )
+    for window, words, instant in ((sealed, "sealed since", at), (dropped, "proven", proven)):
+        here = instant + timedelta(hours=5, minutes=30)
+        both = f"{words} {instant:%F %T} UTC ({here:%F %T} here)"
+        expect(row(page, window)).to_contain_text(both)
 
 
 @pytest.mark.proof
@@ -119,6 +138,24 @@ def test_health_shows_what_is_rejected_and_what_the_page_costs(stage: Stage, pag
     page = opened(pages, stage, "#health")
     expect(page.get_by_role("main")).to_contain_text("bad-key")
     expect(page.get_by_text("read units")).to_be_visible()
+
+
+@pytest.mark.proof
+def test_health_says_of_each_part_that_it_could_not_be_read(stage: Stage, pages: Pages) -> None:
+    def deny(*_: object) -> Any:
+        raise StoreError("ListThings: AccessDenied", "AccessDenied")
+
+    with stage.held() as pipeline:
+        pipeline.queue.backlog = deny  # type: ignore[assignment,method-assign]
+        stage.stack.all_alarms = deny  # type: ignore[method-assign]
+    page = opened(pages, stage, "#health")
+    expect(status(page)).to_have_text(
+        "incomplete: the oldest message, messages waiting, alarms not known"
+    )
+    facts = page.locator("#facts dl")
+    expect(facts).to_contain_text("messages waitingnot known: ListThings: AccessDenied")
+    expect(facts).to_contain_text("dead letters0")
+    expect(page.locator("#alarms")).to_have_text("They could not be read: ListThings: AccessDenied")
 
 
 @pytest.mark.proof

@@ -12,7 +12,7 @@ from tallyroll.cli.reads.watching import STATUS_MS, Watch
 from tallyroll.cli.screen import known, number_of, printable
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
-from tallyroll.operations.overview.status import PipelineStatus, status_of
+from tallyroll.operations.overview.status import LETTERS, WAITING, PipelineStatus, status_of
 
 
 def status(*, watch: bool = False, run: Run) -> int:
@@ -36,8 +36,8 @@ def status(*, watch: bool = False, run: Run) -> int:
         else:
             rows = [(name, text) for name, text in _report(found).items() if text]
             screen.table(("", run.settings.name), rows)
-        for what in found.unknown:
-            screen.tell(f"not known: {what}")
+        for what, why in found.unknown.items():
+            screen.tell(f"not known: {what}: {why}")
 
     if watch:
         return Watch(
@@ -51,7 +51,7 @@ def _picture(found: PipelineStatus) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    unknown = {"not known": "; ".join(found.unknown)}
+    unknown = {"not known": "; ".join(map(": ".join, found.unknown.items()))}
     for name, text in (_report(found) | unknown).items():
         if text:
             table.add_row(name, Text(printable(text)))
@@ -61,7 +61,7 @@ def _picture(found: PipelineStatus) -> Table:
 def _report(found: PipelineStatus) -> dict[str, str]:
     """The status in words."""
     now, queue, window = found.as_of, found.queue, found.window
-    waiting, oldest = "there is no such queue", ""
+    waiting, oldest = _without(found, WAITING), ""
     if queue:
         delayed = f", {queue.delayed:,} delayed" if queue.delayed else ""
         waiting = f"{number_of(queue.visible, 'message')}, {queue.in_flight:,} in flight{delayed}"
@@ -80,9 +80,13 @@ def _report(found: PipelineStatus) -> dict[str, str]:
         "oldest waiting": oldest,
         "all counted up to": iso(found.counted_up_to) if found.counted_up_to else "not known",
         "current window": f"{current}: {problem}" if current else problem,
-        "dead letters": "there is no such queue" if letters is None else f"{letters:,}",
+        LETTERS: _without(found, LETTERS) if letters is None else f"{letters:,}",
         "rate": "" if rate is None else f"{rate:,.1f} events/s, over {span_text(found.rate_ms)}",
     }
+
+
+def _without(found: PipelineStatus, queue: str) -> str:
+    return "not known" if queue in found.unknown else "there is no such queue"
 
 
 def status_json(found: PipelineStatus) -> dict[str, Any]:

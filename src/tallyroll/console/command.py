@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -14,7 +15,6 @@ from tallyroll.console.server import ConsoleServer
 from tallyroll.errors import UsageError
 
 PORT = 8790
-TOKEN_BYTES = 24
 
 
 def console(
@@ -39,7 +39,7 @@ def console(
     :param address: listen on this IP address (127.0.0.1)
     """
     try:
-        token = "" if ip_address(address).is_loopback else secrets.token_urlsafe(TOKEN_BYTES)
+        token = "" if ip_address(address).is_loopback else secrets.token_urlsafe()
     except ValueError:
         raise UsageError(f"--address {address!r}: give an IP address, such as 0.0.0.0") from None
     ports = (PORT, 0) if port is None else (port,)
@@ -47,7 +47,7 @@ def console(
         made = ConsoleServer.at(address, ports, Answers.of(run).routes, token)
     except OSError as error:
         raise UsageError(f"{address}, port {ports[0]}: {error.strerror}") from None
-    with made as server:
+    with made as server, suppress(KeyboardInterrupt):
         run.screen.line({"url": server.url}, f"console of {run.settings.name}: {server.url}")
         run.screen.flush()
         server.serve_forever()

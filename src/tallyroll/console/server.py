@@ -21,18 +21,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_INET6
+from threading import Semaphore
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tallyroll.errors import TallyrollError
 from tallyroll.reads.described.problems import MEDIA_TYPE, problem_of
 
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+TYPE = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src"
@@ -47,6 +43,7 @@ HEADERS = {
 JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
 API, NAMES = "/api/", ("localhost", "127.0.0.1", "::1")
 IDLE_S = 30  # a connection that asks for nothing is closed
+CONNECTIONS_MAX = 64  # a thread each, with a token or without
 
 Answer = Callable[[str], Mapping[str, Any]]
 """Gives the JSON of an answer for a URL's raw query string."""
@@ -57,12 +54,12 @@ def assets() -> Mapping[str, tuple[Mapping[str, str], bytes]]:
     """The headers and the bytes, in gzip, of the page's files by their paths."""
     found = {}
     for path in Path(__file__).with_name("page").iterdir():
-        if kind := TYPES.get(path.suffix):
+        if kind := TYPE.get(path.suffix):
             body = gzip.compress(path.read_bytes(), 9, mtime=0)
             tag = f'"{sha256(body).hexdigest()[:32]}"'
             headers = {"ETag": tag, "Cache-Control": "no-cache", "Content-Encoding": "gzip"}
             name = "/" if path.name == "index.html" else f"/{path.name}"
-            found[name] = ({"Content-Type": kind, **headers}, body)
+            found[name] = ({"Content-Type": f"{kind}; charset=utf-8", **headers}, body)
     return found
 
 
@@ -77,6 +74,7 @@ class ConsoleServer(ThreadingHTTPServer):
         self, address: str, port: int, routes: Mapping[str, Answer], token: str = ""
     ) -> None:
         self.routes, self.token, self.address = routes, token, address
+        self._free = Semaphore(CONNECTIONS_MAX)
         if ":" in address:
             self.address_family = AF_INET6
         super().__init__((address, port), _Handler)
@@ -104,6 +102,15 @@ class ConsoleServer(ThreadingHTTPServer):
             return name in {*NAMES, self.address} or bool(self.token and ip_address(name))
         except ValueError:
             return False
+
+    def verify_request(self, *_: object) -> bool:
+        """Whether there is a thread for a connection; if not, it is closed."""
+        return self._free.acquire(blocking=False)
+
+    def process_request_thread(self, *of: Any) -> None:
+        """Answer a connection's requests, in its thread."""
+        super().process_request_thread(*of)
+        self._free.release()
 
     def handle_error(self, *_: object) -> None:
         """A reader that went away is no error."""

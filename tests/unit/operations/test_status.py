@@ -47,7 +47,7 @@ def test_an_empty_queue_is_counted_but_for_the_lag_of_its_counts(pipeline: Pipel
         True,
         "",
     )
-    assert (found.dead_letters, found.rate, found.unknown) == (0, None, ())
+    assert (found.dead_letters, found.rate, found.unknown) == (0, None, {})
 
 
 def test_all_is_counted_up_to_the_oldest_that_waits(pipeline: Pipeline) -> None:
@@ -76,7 +76,34 @@ def test_without_ages_nothing_is_claimed(pipeline: Pipeline) -> None:
     denied = status(pipeline, queue=Waiting(Backlog(5, 0, 0), denied=True))
     assert denied.queue == Backlog(5, 0, 0)
     assert denied.counted_up_to is None
-    assert "AccessDenied" in denied.unknown[0]
+    assert "AccessDenied" in denied.unknown["the oldest message"]
+
+
+class Denied:
+    """What nobody may read."""
+
+    def __getattr__(self, name: str) -> Any:
+        def denied(*_: object) -> Any:
+            raise Refused(f"{name}: AccessDenied", "AccessDenied")
+
+        return denied
+
+
+def test_each_part_may_be_denied_alone(pipeline: Pipeline) -> None:
+    found = status(pipeline, queue=Denied())
+    assert found.unknown.keys() == {"messages waiting", "the oldest message"}
+    assert (found.queue, found.counted_up_to, found.dead_letters) == (None, None, 0)
+    found = status(pipeline, dead_letters=Denied())
+    assert found.unknown == {"dead letters": "backlog: AccessDenied"}
+    assert (found.queue, found.dead_letters) == (Backlog(0, 0, 0), None)
+    queue = Waiting(Backlog(5, 1, 0, AGES))
+    found = status(pipeline, queue=queue, handed_back=Denied().handed_back)
+    assert (found.oldest, found.counted_up_to) == (None, None)
+    with pytest.raises(Refused):
+        status(pipeline, catalog=Denied())
+    found = status_of(case_of(pipeline, catalog=Denied(), queue=queue), needs_catalog=False)
+    assert found.unknown.keys() == {"current window", "the oldest message"}
+    assert (found.window, found.oldest, found.dead_letters) == (None, None, 0)
 
 
 def test_without_queues(pipeline: Pipeline) -> None:
@@ -95,7 +122,10 @@ def test_the_rate_is_that_of_full_periods(pipeline: Pipeline) -> None:
         raise Refused("GetMetricStatistics: AccessDenied", "AccessDenied")
 
     found = status(pipeline, counted=denied)
-    assert (found.rate, found.unknown) == (None, ("the rate: GetMetricStatistics: AccessDenied",))
+    assert (found.rate, found.unknown) == (
+        None,
+        {"events a second": "GetMetricStatistics: AccessDenied"},
+    )
 
 
 @pytest.mark.parametrize(

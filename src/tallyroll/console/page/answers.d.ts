@@ -17,7 +17,7 @@ export interface Counted extends Sums {
   complete: boolean;
   largest: boolean;
   followed: boolean;
-  parts?: [number, number][];
+  parts?: [number, number | null][];
 }
 export interface Ranking extends Sums {
   keys: number;
@@ -34,7 +34,6 @@ export interface Tonight extends Told {
   missing: Record<string, string>;
   counts: Counted[];
   ranking: Ranking | null;
-  unranked: string;
 }
 export interface Place {
   window: string;
@@ -48,7 +47,6 @@ export interface CountFound extends Sums {
   as_of: string;
   complete: boolean;
   missing?: string[];
-  windows: (Sums & { window: string })[];
   rolled_up?: (Sums & { period: string; windows: number })[];
 }
 export interface Match extends Place {
@@ -65,7 +63,7 @@ export interface Match extends Place {
 }
 export interface Find extends Told {
   count: CountFound;
-  places: Place[];
+  places: (Place & { events: number })[];
   matches: Match[];
   archives: string[];
 }
@@ -121,7 +119,7 @@ export interface Health extends Told {
   };
   alarms: { name: string; state: string; says: string }[];
   gauges: Record<string, [number, number][]>;
-  unknown: string[];
+  unknown: Record<string, string>;
   shape: { shards: number; stripes: number; buckets: number; gates: number; hot: Record<string, number> } | null;
 }
 export interface Checks extends Told {

@@ -1,11 +1,11 @@
 // @ts-check
 // Which view is shown, when it asks for what, and what is said of the answers; and Tonight.
 import {
-  ask, both, by, clock, el, HERE, instant, name, number, Problem, rate, redraw, say, span, sum, table, visible,
+  ask, both, by, clock, el, HERE, instant, name, number, rate, redraw, say, span, sum, table, visible,
 } from "./dom.js";
 import { begin, views as others } from "./views.js";
 
-/** @import { Counted, Told, Tonight } from "./answers" */
+/** @import { Counted, Tonight } from "./answers" */
 
 /**
  * @typedef {object} Need an answer that a view is drawn from
@@ -13,16 +13,16 @@ import { begin, views as others } from "./views.js";
  * @property {number} every ms
  * @property {() => URLSearchParams} [query]
  * @property {(answer: any) => string | void} draw gives what is to be said of it
+ * @property {Promise<any>} [asking] one at a time
+ * @property {string} [said]
+ * @property {number} [good] when it was answered last
  */
 /** @typedef {{ needs: Need[], shown?: (detail: string) => void }} View */
 
-const PROBE_MS = 5_000, WAIT_MS = 1_000, WAIT_MAX_MS = 60_000;
+const WAIT_MS = 1_000, WAIT_MAX_MS = 60_000;
 
-/** @type {Map<Need, number>} when each was answered */
-const answered = new Map();
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer;
-let asking = false, again = false, failures = 0, last = 0, said = "";
+/** Counts what is asked for; older questions end. */
+let round = 0;
 
 function current() {
   const [view = "", detail = ""] = location.hash.slice(1).split("/");
@@ -37,92 +37,60 @@ function show() {
     else link.removeAttribute("aria-current");
   document.title = `${by(view).querySelector("h2")?.textContent} – Tallyroll`;
   views[view]?.shown?.(detail);
-  said = "";
   renew();
 }
 
+const needed = () => views[current().view]?.needs ?? [];
+
 /** Ask at once for what the view needs. */
-export function renew() {
-  answered.clear();
-  failures = 0;
-  if (asking) again = true;
-  else void look();
-}
-
-async function look() {
-  clearTimeout(timer);
-  if (document.hidden) {
-    tell("paused");
-    return;
+function renew() {
+  round += 1;
+  for (const need of needed()) {
+    need.said = "asking";
+    void keep(need, round);
   }
-  asking = true;
-  again = false;
-  const { view } = current();
-  const needs = views[view]?.needs ?? [];
-  for (const need of needs)
-    if (!document.hidden && !again && Date.now() - (answered.get(need) ?? 0) >= need.every - 50)
-      if (!(await answer(need))) break;
-  asking = false;
-  if (!needs.length) tell("ready");
-  if (again) void look();
-  else timer = setTimeout(look, failures ? wait() : next(needs));
+  tell();
 }
 
-const wait = () => Math.min(WAIT_MAX_MS, WAIT_MS * 2 ** failures);
-
-/** @param {Need[]} needs */
-function next(needs) {
-  const due = needs.map((need) => (answered.get(need) ?? 0) + need.every - Date.now());
-  return Math.max(100, Math.min(PROBE_MS, ...due));
-}
-
-/** Whether it was answered. @param {Need} need */
-async function answer(need) {
-  const began = Date.now();
-  try {
-    const answer = await ask(need.path, need.query?.());
-    if (again) return false; // the view or its range is another one now
-    answered.set(need, began);
-    failures = 0;
-    draw(need, answer);
-    return true;
-  } catch (error) {
-    if (error instanceof Problem && error.body.status < 500) {
-      answered.set(need, began);
-      tell(error.message);
-      return true;
+/** Ask for it again and again; while it fails, ever less. @param {Need} need @param {number} of */
+async function keep(need, of) {
+  for (let failures = 0; ;) {
+    await need.asking?.catch(() => null);
+    if (of !== round || document.hidden) return;
+    const began = Date.now();
+    let due = began + need.every;
+    try {
+      need.asking = ask(need.path, need.query?.());
+      const answer = await need.asking;
+      if (of !== round) return;
+      failures = 0;
+      need.said = need.draw(answer) ?? "";
+      need.good = Date.now();
+      say(by("pipeline"), answer.pipeline);
+      say(by("cost"), `This page takes ${rate(answer.read_units_a_minute)} read units a minute.`);
+    } catch (/** @type {any} */ error) {
+      if (of !== round) return;
+      failures += 1;
+      const wait = Math.min(WAIT_MAX_MS, WAIT_MS * 2 ** failures);
+      due = Date.now() + wait;
+      const since = need.good ? ` since ${both(need.good).slice(11)}` : "";
+      const none = error.body?.status < 500 ? "" : `no answer of ${need.path}${since}: `;
+      need.said = `${none}${error.message}; asking again in ${wait / 1000} s`;
     }
-    failures += 1;
-    const since = last ? ` since ${both(last).slice(11)}` : "";
-    const why = error instanceof Problem ? `: ${error.message}` : "";
-    tell(`no answer${since}${why}; asking again in ${wait() / 1000} s`);
-    return false;
+    tell();
+    await new Promise((resolve) => setTimeout(resolve, Math.max(100, due - Date.now())));
   }
 }
 
-/** @param {Need} need @param {Told} answer */
-function draw(need, answer) {
-  performance.clearMarks();
-  performance.clearMeasures();
-  performance.mark("tallyroll:begin");
-  const words = need.draw(answer);
-  if (words !== undefined) said = words;
-  last = Date.now();
-  tell(said || "up to date");
-  const at = /** @type {HTMLTimeElement} */ (by("last"));
-  at.dateTime = new Date(last).toISOString();
-  say(at, both(last));
-  say(by("pipeline"), answer.pipeline);
-  say(by("cost"), `This page takes ${rate(answer.read_units_a_minute)} read units a minute.`);
-  void document.body.offsetHeight; // what is measured includes the layout
-  performance.measure("tallyroll:update", "tallyroll:begin");
-  performance.mark("tallyroll:drawn", { detail: { as_of: answer.as_of, path: need.path } });
-}
-
-/** @param {string} text */
-function tell(text) {
+/** Say how the view's answers are, and when the first of them came last. */
+function tell() {
+  const needs = needed(), good = needs[0]?.good;
+  const said = [...new Set(needs.map((need) => need.said))].filter(Boolean).join("; ");
+  const text = document.hidden ? "paused" : said || (needs.length ? "up to date" : "ready");
   say(by("status"), text);
-  by("status").className = /^(exact|up|ask|ready)/.test(text) ? "good" : "poor";
+  by("status").className = /^(exact|up|ask|ready)[^;]*$/.test(text) ? "good" : "poor";
+  by("last").setAttribute("datetime", good ? new Date(good).toISOString() : "");
+  say(by("last"), good ? both(good) : "");
 }
 
 // Tonight: the largest keys and those that are followed
@@ -266,7 +234,6 @@ function words(answer) {
     if (missing.size > 3) named.push(`${missing.size - 3} more`);
     return `incomplete: ${named.join(", ")}; the rest is counted`;
   }
-  if (answer.unranked) return `exact for followed keys; the largest are not known: ${answer.unranked}`;
   return "exact";
 }
 
@@ -346,7 +313,7 @@ function curve(answer, shown) {
   const last = Math.min(answer.until, answer.now);
   const columns = shown.map((one) => {
     const events = new Map(one.parts);
-    return starts.map((start) => /** @type {number} */ (events.get(start) ?? 0));
+    return starts.map((start) => (events.has(start) ? events.get(start) ?? null : 0));
   });
   const key = JSON.stringify([starts, columns, shown.map((one) => one.key), zone()]);
   if (key === drawn) return;
@@ -355,18 +322,18 @@ function curve(answer, shown) {
   const data = [
     [...starts, Math.max(last, (starts.at(-1) ?? 0) + 1)].map((start) => start / 1000),
     ...columns.map((column) => {
-      const rates = column.map((events, at) => events / (seconds[at] ?? 1));
-      return [...rates, rates.at(-1) ?? 0];
+      const rates = column.map((events, at) => events && events / (seconds[at] ?? 1));
+      return [...rates, rates.findLast((rate) => rate !== null) ?? 0]; // or the line ends before a gap
     }),
   ];
   draught(data, shown.map((one) => one.key));
   if (/** @type {HTMLDetailsElement} */ (by("table")).open)
     redraw(by("rows"), table("events by window, or by day and month where they are summed up",
       [`from (${zone()})`, ...shown.map((one) => visible(one.key))], starts.map((start, at) =>
-        [clock(start, zone()), ...columns.map((column) => column[at] ?? 0)])));
+        [clock(start, zone()), ...columns.map((column) => column[at] ?? "not read")])));
 }
 
-/** Draw the curve. @param {number[][]} data @param {string[]} keys */
+/** Draw the curve, with gaps. @param {(number | null)[][]} data @param {string[]} keys */
 function draught(data, keys) {
   const at = by("curve"), UPlot = /** @type {any} */ (globalThis).uPlot, where = zone();
   const style = getComputedStyle(document.documentElement);
@@ -389,7 +356,7 @@ function draught(data, keys) {
     axes: [{ ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((s) => shortly(s * 1000, where)) },
       { ...axis, size: 60, label: "events a second" }],
     series: [{}, ...keys.map((_, line) => ({ stroke: colour(`--line-${line + 1}`), width: 2,
-      paths: UPlot.paths.stepped({ align: 1 }), points: { show: false } }))],
+      paths: UPlot.paths.stepped({ align: 1, alignGaps: 1 }), points: { show: false } }))],
   }, data, at);
   plot.like = like;
 }
@@ -416,7 +383,7 @@ const tonight = {
 
 /** @type {Record<string, View>} */
 const views = { tonight, ...others };
-document.addEventListener("visibilitychange", () => (document.hidden ? look() : renew()));
+document.addEventListener("visibilitychange", renew);
 addEventListener("hashchange", show);
 beginTonight();
 begin();

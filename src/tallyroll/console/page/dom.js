@@ -67,13 +67,13 @@ export function row([first, ...rest]) {
     ...rest.map((cell) => el("td", { class: typeof cell === "number" ? "number" : "" }, cell)));
 }
 
-const NUMBERS = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
-const RATES = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+/** @param {number} digits after the point, at most */
+function format(digits) {
+  const made = new Intl.NumberFormat("en-US", { maximumFractionDigits: digits });
+  return (/** @type {number} */ value) => (Number.isNaN(value) ? "?" : made.format(value));
+}
 
-/** @param {number} value */
-export const number = (value) => NUMBERS.format(value);
-/** @param {number} value */
-export const rate = (value) => RATES.format(value);
+export const number = format(6), rate = format(1);
 
 /** A sum, whose text has all digits. @param {string} text */
 export function sum(text) {

@@ -1,7 +1,7 @@
 // @ts-check
 // The views beside Tonight: Find, Windows, Health, How it works.
 import {
-  ask, both, by, clock, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
+  ask, both, by, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
   windowLink,
 } from "./dom.js";
 
@@ -64,7 +64,6 @@ async function findKey(of) {
   /** @type {[Find, Keys | null]} */
   const [{ count, places }, listed] = await Promise.all([
     ask("find", of), ask("keys", like).catch(() => null)]);
-  const held = new Map(count.windows.map((one) => [one.window, one.events]));
   const parts = [
     el("h3", {}, name(count.key)),
     facts(
@@ -75,7 +74,7 @@ async function findKey(of) {
       ["as of", told(count.as_of)]),
     table("the newest windows that hold its events",
       ["window", "state", "events", "shards", "table", "archive"],
-      places.map((one) => [windowLink(one.window), one.state, held.get(one.window), one.shards,
+      places.map((one) => [windowLink(one.window), one.state, one.events, one.shards,
         one.table ?? "dropped", one.archive])),
   ];
   if (count.rolled_up)
@@ -183,10 +182,10 @@ function moments(one) {
 function windowRows(one, first, now) {
   const hot = Object.entries(one.hot ?? {}).sort(([, a], [, b]) => b - a);
   const more = hot.length > HOT_SHOWN ? `, ${hot.length - HOT_SHOWN} more` : "";
-  const proven = one.times.proven ? `, proven ${clock(Date.parse(one.times.proven), "UTC")}` : "";
+  const proven = one.times.proven ? `, proven ${told(one.times.proven)}` : "";
   const made = row([
     one.window,
-    `${one.state}${one.since ? ` since ${clock(Date.parse(one.since), "UTC")}` : ""}`,
+    `${one.state}${one.since ? ` since ${told(one.since)}` : ""}`,
     life(one, first, now), one.shards, one.keys, one.events,
     one.archive ? `${one.archive}${one.items ? `, ${number(one.items)} items` : ""}${proven}` : "",
     el("bdi", {}, hot.slice(0, HOT_SHOWN).map(([key, n]) => `${visible(key)}: ${n}`).join(", ") + more),
@@ -216,16 +215,17 @@ function life(one, first, now) {
 /** @param {Health} answer */
 function drawHealth({ status, now, unknown, gauges, alarms }) {
   const { queue, window, oldest_sent: oldest } = status;
-  redraw(by("facts"), facts(
-    ["messages waiting", queue ? `${number(queue.visible)}, and ${number(queue.in_flight)} in flight,`
-      + ` ${number(queue.delayed)} delayed` : "there is no such queue"],
-    ["the oldest", oldest && `sent ${told(oldest)}, ${span(now - Date.parse(oldest))} ago`],
-    ["all counted up to", status.counted_up_to ? told(status.counted_up_to) : "not known"],
-    ["current window", window ? el("span", {}, windowLink(window.window), `, ${window.state ?? "not made"}`,
-      window.takes_events ? "" : ", takes no events") : "there is none"],
-    ["dead letters", status.dead_letters ?? "there is no such queue"],
-    ["events a second", status.rate === undefined ? "not known" : `${rate(status.rate)}, by CloudWatch`],
-    ["not known", unknown.map(visible).join("; ")]));
+  redraw(by("facts"), facts(...Object.entries({
+    "messages waiting": queue ? `${number(queue.visible)}, and ${number(queue.in_flight)} in flight,`
+      + ` ${number(queue.delayed)} delayed` : "there is no such queue",
+    "the oldest message": oldest && `sent ${told(oldest)}, ${span(now - Date.parse(oldest))} ago`,
+    "all counted up to": status.counted_up_to ? told(status.counted_up_to) : "not known",
+    "current window": window ? el("span", {}, windowLink(window.window), `, ${window.state ?? "not made"}`,
+      window.takes_events ? "" : ", takes no events") : "there is none",
+    "dead letters": status.dead_letters ?? "there is no such queue",
+    "events a second": status.rate === undefined ? "not known" : `${rate(status.rate)}, by CloudWatch`,
+    ...Object.fromEntries(Object.entries(unknown).map(([what, why]) => [what, `not known: ${visible(why)}`])),
+  })));
   redraw(by("gauges"), table("metrics of the last hour, by CloudWatch",
     ["metric", "course", "last", "most", "sum"], Object.entries(gauges).map(([what, pairs]) => {
       const values = pairs.map(([, value]) => value);
@@ -233,7 +233,15 @@ function drawHealth({ status, now, unknown, gauges, alarms }) {
         values.reduce((a, b) => a + b, 0)];
     })));
   redraw(by("alarms"), alarms.length ? table("the deployment's alarms", ["alarm", "state", "says"],
-    alarms.map((one) => [one.name, one.state, visible(one.says)])) : para("There are no alarms here."));
+    alarms.map((one) => [one.name, one.state, visible(one.says)]))
+    : para(unknown.alarms ? `They could not be read: ${visible(unknown.alarms)}` : "There are no alarms here."));
+  return lacking(unknown);
+}
+
+/** @param {Health["unknown"]} unknown */
+function lacking(unknown) {
+  const parts = Object.keys(unknown).join(", ");
+  return parts && `incomplete: ${parts} not known`;
 }
 
 /** @param {[number, number][]} pairs @param {number} now */
@@ -269,26 +277,26 @@ function drawLetters({ seen, expected, groups, letters }) {
 let drawnPath = "";
 
 /** @param {Health} answer */
-function drawPath({ now, gauges, shape, status }) {
-  const lately = (/** @type {string} */ gauge) => (gauges[gauge] ?? []).reduce((total, [at, value]) =>
-    total + (at > now - MINUTES * MINUTE_MS ? value : 0), 0) / MINUTES;
+function drawPath({ gauges, now, shape, status, unknown }) {
+  const lately = (/** @type {string} */ gauge) => (gauges[gauge]?.reduce((total, [at, value]) =>
+    total + (at > now - MINUTES * MINUTE_MS ? value : 0), 0) ?? NaN) / MINUTES;
   const messages = lately("messages of batches"), batches = lately("batches");
   const requests = lately("requests for single events") + lately("requests for packed events");
-  const events = lately("events counted"), waiting = status.queue?.visible ?? 0;
-  const { shards = 0, stripes = 0, gates = 0, hot = {} } = shape ?? {};
+  const events = lately("events counted"), waiting = status.queue?.visible ?? NaN;
+  const { shards, stripes, gates, hot } = shape ?? { shards: NaN, stripes: NaN, gates: NaN };
   const steps = [
     `Producers send messages to the queue: ${rate(messages)} a minute of late; ${number(waiting)} wait now.`,
     `Lambda gathers messages into batches for writers: ${rate(batches)} a minute.`,
     `A writer stores a batch's records by transactions: ${rate(requests)} requests a minute. Each checks one of`
       + ` ${number(gates)} gates, puts records that are not there, and adds to a tally: all of it, or nothing.`,
     `A hash of its id puts a record into one of a key's ${number(shards)} shards: a message that comes twice`
-      + ` meets its own record, and adds nothing. ${Object.keys(hot).length} hot keys have shards of their own.`,
+      + ` meets its own record, and adds nothing. ${number(hot ? Object.keys(hot).length : NaN)} hot keys have shards of their own.`,
     `A count adds up a tally's stripes, ${number(stripes)} at first: ${rate(events)} events a minute were counted.`,
     "When a window is over, its gates are shut, its tallies become totals, and its table is exported,"
       + " recounted, and only then dropped.",
   ];
   const key = String(steps);
-  if (key === drawnPath) return;
+  if (key === drawnPath) return lacking(unknown);
   drawnPath = key;
   by("steps").replaceChildren(...steps.map((text) => el("li", {}, text)));
   const stages = [["queue", `${rate(messages)} messages`], ["batch", `${rate(batches)} batches`],
@@ -304,6 +312,7 @@ function drawPath({ now, gauges, shape, status }) {
       x: 566 + (at % 4) * 20, y: 36 + Math.floor(at / 4) * 17, width: 16, height: 13 })),
     ...Array.from({ length: Math.min(DOTS, Math.ceil(messages)) }, (_, at) =>
       svg("circle", { class: "dot", r: 6, cx: 20 + at * 140, cy: 60 }))));
+  return lacking(unknown);
 }
 
 /** @type {Record<string, View>} */

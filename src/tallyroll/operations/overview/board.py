@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tallyroll.errors import UsageError
+from tallyroll.errors import Archived, StoreError, UsageError
 from tallyroll.model.periods import period_of
 from tallyroll.model.windows import window_start
 from tallyroll.operations.overview.kept import KeptAnswers
@@ -30,8 +30,9 @@ STATE_MS = 2_000
 TIME_LEFT_MS = 10_000
 RANK_MS = 5_000  # what cannot be read by then is named, and read the next time
 
-Ranked = tuple[TopOfRange | None, str]
-"""The largest keys, or why they cannot be read."""
+Ranked = tuple[TopOfRange | None, str, int]
+"""The largest keys, or why they cannot be read; and after how many ms they are read again."""
+LARGEST_KEYS = "the largest keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Board:
             None if at is None else calendar.grid.at(at).start for at in (of.since, of.until)
         )
         name = ("ranking", since, until, of.by_sum)
-        ranking, why = self._kept.get(name, partial(self._rank, since, until, of), _every_ms)
+        ask = partial(self._rank, since, until, of)
+        ranking, why, every_ms = self._kept.get(name, ask, lambda ranked: ranked[2])
         listed = ranking.largest if ranking else ()
         largest = [each.key for each in listed]
         begin = calendar.genesis if since is None else since
@@ -77,6 +79,8 @@ class Board:
         for each in listed:
             rows.setdefault(each.key, {"key": each.key, **sums_json(each), **_read_json(ranking)})
         missing = {window: text for one in counts for window, text in one.why_missing.items()}
+        if why:
+            missing[LARGEST_KEYS] = why
         state_of = partial(self._catalog.window, current.id)
         state = self._kept.get(("state", current.id), state_of, lambda _: STATE_MS)
         return {
@@ -92,25 +96,21 @@ class Board:
                 row | {"largest": key in largest, "followed": key in of.followed}
                 for key, row in rows.items()
             ],
-            "ranking": ranking and _ranking_json(ranking),
-            "unranked": why,
+            "ranking": ranking and _ranking_json(ranking, every_ms),
         }
 
     def _rank(self, since: int | None, until: int | None, of: BoardOf) -> Ranked:
         try:
             top = self._ranking.top(since, until, LARGEST, RANK_MS, by_amount=of.by_sum)
-        except UsageError as error:  # a range too long, or a store without tallies
-            return None, str(error)
-        return top, ""
+        except StoreError as error:  # which may pass
+            return None, str(error), RANKED_MS
+        except (Archived, UsageError) as error:  # a range too long, or a store without tallies
+            return None, str(error), UNRANKED_MS
+        return top, "", max(RANKED_MS, RANKED_KEY_MS * top.keys)
 
 
-def _every_ms(ranked: Ranked) -> int:
-    return max(RANKED_MS, RANKED_KEY_MS * ranked[0].keys) if ranked[0] else UNRANKED_MS
-
-
-def _ranking_json(ranking: TopOfRange) -> Mapping[str, Any]:
-    said = {"missing": [], **total_json(ranking), **_read_json(ranking)}
-    said["every_ms"] = _every_ms((ranking, ""))
+def _ranking_json(ranking: TopOfRange, every_ms: int) -> Mapping[str, Any]:
+    said = {"missing": [], **total_json(ranking), **_read_json(ranking), "every_ms": every_ms}
     return {name: value for name, value in said.items() if name not in ("top", "since", "until")}
 
 
@@ -120,8 +120,9 @@ def _read_json(of: TopOfRange | Count | None) -> dict[str, Any]:
 
 
 def _count_json(count: Count) -> dict[str, Any]:
-    """A count, and when each part of it begins (ms), with its events."""
-    windows = [(window_start(one.window), one.events) for one in count.windows]
-    periods = [(period_of(one.period).start, one.events) for one in count.periods]
-    parts = {"parts": sorted([*windows, *periods])}
-    return {"key": count.key, **sums_json(count), **_read_json(count), **parts}
+    """A count, and when each part of it begins (ms), with its events; None: it is missing."""
+    parts: list[tuple[int, int | None]] = [(window_start(name), None) for name in count.missing]
+    parts += [(window_start(one.window), one.events) for one in count.windows]
+    parts += [(period_of(one.period).start, one.events) for one in count.periods]
+    said = {"key": count.key, **sums_json(count), **_read_json(count)}
+    return {**said, "parts": sorted(parts, key=lambda part: part[0])}

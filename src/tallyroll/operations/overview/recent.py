@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tallyroll.errors import StoreError
 from tallyroll.limits import TS_MS_MAX
-from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Window
+from tallyroll.model.windows import Span
+from tallyroll.operations.overview.status import part
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.gauges import Gauge, Gauges
@@ -35,35 +35,31 @@ def recent_windows(catalog: Catalog, calendar: Calendar, now: int) -> Sequence[W
 
 def gauges_json(
     gauges: Gauges, effects: Effects
-) -> tuple[dict[str, list[tuple[int, float]]], list[str]]:
-    """The metrics of the last hour, by their names, as [start ms, value] pairs; and what could not
-    be read, with the reason.
+) -> tuple[dict[str, list[tuple[int, float]]], dict[str, str]]:
+    """The metrics of the last hour, by their names, as [start ms, value] pairs; and of those that
+    could not be read, the reasons.
     """
-    since = effects.now() - HOUR_MS
+    since, unknown = effects.now() - HOUR_MS, dict[str, str]()
 
-    def read(gauge: Gauge) -> list[tuple[int, float]] | StoreError:
-        try:
-            return [*gauges.points(gauge, since).values]
-        except StoreError as error:
-            return error
+    def read(gauge: Gauge) -> list[tuple[int, float]]:
+        return part(unknown, gauge, lambda: [*gauges.points(gauge, since).values]) or []
 
     found = effects.together([partial(read, gauge) for gauge in SHOWN], len(SHOWN))
-    pairs = [*zip(SHOWN, found, strict=True)]
-    known = {str(gauge): said for gauge, said in pairs if not isinstance(said, StoreError)}
-    return known, [f"{gauge}: {said}" for gauge, said in pairs if isinstance(said, StoreError)]
+    pairs = zip(map(str, SHOWN), found, strict=True)
+    return {name: said for name, said in pairs if name not in unknown}, unknown
 
 
-def alarms_json(stack: Stack | None) -> tuple[list[dict[str, str]], list[str]]:
-    """The deployment's alarms; and why they could not be read, if so."""
-    try:
-        alarms = stack.all_alarms() if stack else ()
-    except StoreError as error:
-        return [], [f"alarms: {error}"]
-    return [{"name": one.name, "state": one.state, "says": one.says} for one in alarms], []
+def alarms_json(stack: Stack | None) -> list[dict[str, str]]:
+    """The deployment's alarms. Raises StoreError."""
+    alarms = stack.all_alarms() if stack else ()
+    return [{"name": one.name, "state": one.state, "says": one.says} for one in alarms]
 
 
-def shape_json(spec: Spec | None) -> dict[str, Any] | None:
-    """Over how many partition keys a window spreads records, tallies, listings and gates."""
+def shape_json(catalog: Catalog, span: Span | None) -> dict[str, Any] | None:
+    """Over how many partition keys a window spreads records, tallies, listings and gates; None: it
+    is not made. Raises StoreError.
+    """
+    spec = catalog.specs([span.id]).get(span.id) if span else None
     if spec is None:
         return None
     return {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from tallyroll.errors import StoreError
 from tallyroll.lifecycle.health import HOUR_MS, MINUTE_MS
@@ -13,16 +15,19 @@ from tallyroll.model.states import Status, Window, takes
 from tallyroll.model.windows import Span
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.queue_checks import AGES_BACK_MS
-from tallyroll.ports.queue import Backlog, Backlogged
+from tallyroll.ports.queue import Backlog
+from tallyroll.ports.writer_notes import Reception
 from tallyroll.settings import Settings
 
+T = TypeVar("T")
+WAITING, OLDEST, LETTERS = "messages waiting", "the oldest message", "dead letters"
 RATE_PERIODS = 5
 RATE_MS_MIN = MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """A pipeline at `as_of` (ms). What is not known is None, and `unknown` says why.
+    """A pipeline at `as_of` (ms). What is not known is None, and `unknown` says why, by its name.
 
     queue, dead_letters: their counts; None also if there is no such queue
     oldest: the oldest message that waits was sent then (ms) or later
@@ -40,7 +45,7 @@ class PipelineStatus:
     window: Window | None
     rate: float | None
     rate_ms: int
-    unknown: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def takes_events(self) -> bool:
@@ -59,49 +64,64 @@ class PipelineStatus:
         return f"{why}: does the roller run?" if creating else why
 
 
-def status_of(case: Checkup) -> PipelineStatus:
-    """The status of a pipeline. Raises StoreError if its catalog cannot be read."""
-    now, unknown = case.effects.now(), list[str]()
+def status_of(case: Checkup, *, needs_catalog: bool = True) -> PipelineStatus:
+    """The status of a pipeline. If its catalog is needed and cannot be read, raises StoreError."""
+    now, unknown = case.effects.now(), dict[str, str]()
     period_ms = case.settings.drain_period_ms
     rate_ms = max(RATE_PERIODS * period_ms, RATE_MS_MIN)
-
-    def read(what: str, ask: Callable[[], Sequence[tuple[int, int]]]) -> Sequence[tuple[int, int]]:
-        try:
-            return ask()
-        except StoreError as error:
-            unknown.append(f"{what}: {error}")
-            return ()
-
-    calendar = case.catalog.calendar()
-    span = calendar.grid.at(now) if calendar else None
     recent = now - 2 * case.settings.visibility_ms
-    notes = case.catalog.receptions(recent, now + 1, RECEPTIONS_READ_MAX)
-    queue = _backlog(case.queue, now, unknown)
+    span = window = None
+    notes: Sequence[Reception] = ()
+    try:
+        calendar = case.catalog.calendar()
+        span = calendar.grid.at(now) if calendar else None
+        window = case.catalog.window(span.id) if span else None
+        notes = case.catalog.receptions(recent, now + 1, RECEPTIONS_READ_MAX)
+    except StoreError as error:
+        if needs_catalog:
+            raise
+        unknown |= dict.fromkeys(("current window", OLDEST), str(error))
+    queue, letters = case.queue, case.dead_letters
+    waiting = dead = None
+    after = now + HOUR_MS  # there are no ages then, which CloudWatch has
+    if queue is not None:
+        waiting = part(unknown, OLDEST, partial(queue.backlog, now - AGES_BACK_MS))
+        waiting = waiting or part(unknown, WAITING, partial(queue.backlog, after))
+    if letters is not None:
+        dead = part(unknown, LETTERS, partial(letters.backlog, after))
     handed_back, counted = case.handed_back, case.counted
-    back = read("what is handed back", lambda: handed_back(recent)) if handed_back else ()
+    back = handed_back and part(unknown, OLDEST, partial(handed_back, recent))
     oldest = None
-    if queue and queue.ages and not queue.empty:
-        at, age = max(queue.ages)
-        hidden = [*(at - age for at, age in back), *(each.oldest for each in notes)]
+    if waiting and waiting.ages and not waiting.empty and OLDEST not in unknown:
+        at, age = max(waiting.ages)
+        hidden = [*(at - age for at, age in back or ()), *(each.oldest for each in notes)]
         oldest = min(at - age, *hidden) if hidden else at - age
     # The newest period is not complete, and CloudWatch may not know all of the one before.
     until = (now // period_ms - 1) * period_ms
     since = until - rate_ms
-    points = read("the rate", lambda: counted(since)) if counted else ()
-    within = [number for at, number in points if since <= at < until]
-    letters = _backlog(case.dead_letters, now, unknown, ages=False)
+    points = counted and part(unknown, "events a second", partial(counted, since))
+    within = [number for at, number in points or () if since <= at < until]
     return PipelineStatus(
         as_of=now,
-        queue=queue,
+        queue=waiting,
         oldest=oldest,
-        counted_up_to=_counted_up_to(queue, oldest, now, case.settings),
-        dead_letters=letters.total if letters else None,
+        counted_up_to=_counted_up_to(waiting, oldest, now, case.settings),
+        dead_letters=dead.total if dead else None,
         span=span,
-        window=case.catalog.window(span.id) if span else None,
+        window=window,
         rate=sum(within) * 1000 / rate_ms if within else None,
         rate_ms=rate_ms,
-        unknown=tuple(unknown),
+        unknown=unknown,
     )
+
+
+def part(unknown: dict[str, str], what: str, ask: Callable[[], T]) -> T | None:
+    """What `ask` gives; if it cannot be read, None, and why, among what is `unknown`."""
+    try:
+        return ask()
+    except StoreError as error:
+        unknown[what] = str(error)
+        return None
 
 
 def _counted_up_to(
@@ -114,17 +134,3 @@ def _counted_up_to(
     if queue is not None and queue.empty:
         return lagging
     return None if oldest is None else min(oldest, lagging)
-
-
-def _backlog(
-    queue: Backlogged | None, now: int, unknown: list[str], *, ages: bool = True
-) -> Backlog | None:
-    """A queue's backlog, without ages if CloudWatch does not answer."""
-    if queue is None:
-        return None
-    if ages:
-        try:
-            return queue.backlog(now - AGES_BACK_MS)
-        except StoreError as error:
-            unknown.append(f"the oldest event that waits: {error}")
-    return queue.backlog(now + HOUR_MS)  # after now there are no ages

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tallyroll.model.periods import period_of
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId, parse_instant, window_start
 from tallyroll.ports.catalog import Catalog
@@ -13,7 +14,7 @@ from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id
 from tallyroll.reads.jsonable import found_json
 from tallyroll.reads.ranges.dated import EventMatches
-from tallyroll.reads.ranges.spans import date_ms
+from tallyroll.reads.ranges.spans import calendar_of, date_ms
 from tallyroll.reads.reader import PortReader
 
 PLACES_MAX = 50
@@ -21,10 +22,24 @@ TIME_LEFT_MS = 10_000
 
 
 def found_key(reader: PortReader, catalog: Catalog, key: str) -> dict[str, Any]:
-    """A key's count over all time, and what holds its events in its newest 50 windows."""
-    count = reader.count(key, time_left_ms=TIME_LEFT_MS)
-    ids = [one.window for one in count.windows if one.events][-PLACES_MAX:]
-    return {"count": counter_json(count), "places": places_json(catalog, key, ids)}
+    """A key's count over all time, and what holds its events in its newest windows, at most 50.
+    Those of rolled-up days and months are counted one by one, from the newest back until there may
+    be 50.
+    """
+    count, grid = reader.count(key, time_left_ms=TIME_LEFT_MS), calendar_of(catalog).grid
+    events = {one.window: one.events for one in count.windows}
+    rolled = sorted((period_of(one.period), one) for one in count.periods if one.events)
+    since, left = 0, PLACES_MAX
+    while rolled and left > 0:
+        period, one = rolled.pop()
+        since, left = grid.at(period.start).start, left - min(one.windows, one.events)
+    if left < PLACES_MAX:
+        apart = reader.count(key, since, None, TIME_LEFT_MS, by_window=True)
+        events = {one.window: one.events for one in apart.windows} | events
+    ids = sorted(name for name, number in events.items() if number)[-PLACES_MAX:]
+    places = places_json(catalog, key, ids)
+    held = [place | {"events": events[place["window"]]} for place in places]
+    return {"count": counter_json(count), "places": held}
 
 
 def found_event(
