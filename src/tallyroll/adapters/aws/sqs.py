@@ -45,7 +45,7 @@ _COUNTS = (
 SIZE_MAX = f"{QUEUE_MESSAGE_BYTES_MAX >> 20} MiB"
 # A message may hold only #x9 | #xA | #xD | #x20-#xD7FF | #xE000-#xFFFD | #x10000-#x10FFFF.
 # Source: Amazon SQS API Reference, SendMessage.
-_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ILLEGAL = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Letter:
         """Whether SQS takes it: not empty, only legal characters, at most 1 MiB."""
         return (
             bool(self.body)
-            and not _ILLEGAL.search(self.body)
+            and not re.search(_ILLEGAL, self.body)
             and self.size <= QUEUE_MESSAGE_BYTES_MAX
         )
 
@@ -312,7 +312,7 @@ def in_batches(letters: Iterable[tuple[int, Letter]]) -> Iterator[list[tuple[int
 
 
 def _attributes(rejection: Rejection) -> dict[str, str]:
-    detail = _ILLEGAL.sub("\ufffd", rejection.detail)[:DETAIL_CHARACTERS_MAX]
+    detail = re.sub(_ILLEGAL, "\ufffd", rejection.detail)[:DETAIL_CHARACTERS_MAX]
     attributes = {
         ATTRIBUTE_REASON: rejection.reason.value,
         ATTRIBUTE_DETAIL: detail or rejection.reason.value,
