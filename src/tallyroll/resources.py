@@ -83,13 +83,15 @@ class BucketDeclaration:
     """The archive bucket; `name` is empty if CloudFormation chooses it.
 
     Objects move to colder storage after `cold_after_days`: an archive is read completely when it is
-    proven, within hours, and seldom later. Overwritten versions are kept for `noncurrent_days`.
+    proven, within hours, and seldom later. Notes of exports and proofs are deleted after
+    `progress_days`. What was overwritten or deleted is kept for `noncurrent_days`.
     """
 
     name: str = ""
     versioned: bool = True
     block_public_access: bool = True
     cold_after_days: int = 30
+    progress_days: int = 30
     noncurrent_days: int = 90
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -11,10 +11,11 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.layout import data_dir, prefix_of, progress_dir, proof_key, summary_key
 from tallyroll.errors import Missing, Refused
 from tallyroll.limits import PART_BYTES_MIN
 from tallyroll.pipeline import Pipeline
-from tallyroll.ports.bucket import ArchiveBucket, ListedBucket
+from tallyroll.ports.bucket import PROGRESS, TAG_PASSING, ArchiveBucket, ListedBucket, is_passing
 from tallyroll.settings import Settings
 from tests.contract.engines import SteadyEffects
 
@@ -101,6 +102,26 @@ def test_what_stands_is_never_written_over(archives: ArchiveBucket) -> None:
     assert archives.put_once("a/b", b"second") == b"first"
     assert archives.get("a/b") == b"first"
     assert archives.put_once("a/c", b"") == b""
+
+
+@mock_aws
+def test_notes_of_progress_alone_have_the_tag_by_which_they_are_deleted() -> None:
+    client = make_client("s3")
+    client.create_bucket(Bucket="archives")
+    bucket = Pipeline(Settings(bucket="archives"), SteadyEffects()).bucket
+    prefix = prefix_of("progress", "20261120T080000Z", "progress")
+    notes = [f"{progress_dir(prefix)}{name}" for name in ("proof-00000.json", "items-1-0001.bin")]
+    others = [
+        *(summary_key(prefix), proof_key(prefix), f"{data_dir(prefix)}000-0000.json.gz"),
+        *("rejected/progress/1", f"archive/a/b/c/d/e/{PROGRESS}/1", f"{prefix}/{PROGRESS}"),
+        *(f"{prefix}/corrections/progress/01.jsonl", f"payloads/{progress_dir(prefix)}1"),
+    ]
+    for number, key in enumerate(notes + others):
+        assert is_passing(key) == (key in notes), key
+        (bucket.put if number % 2 else bucket.put_once)(key, b"1")
+        tags = client.get_object_tagging(Bucket="archives", Key=key)["TagSet"]
+        assert tags == ([{"Key": TAG_PASSING, "Value": "true"}] if key in notes else [])
+        assert bucket.put_once(key, b"2") == b"1"
 
 
 def test_stamps_tell_one_content_from_another(archives: ArchiveBucket) -> None:

@@ -1,17 +1,29 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from tallyroll.adapters.aws.create_requests import expiry_request, table_request
 from tallyroll.adapters.dynamodb.items import identity_item
+from tallyroll.archive.layout import data_dir, prefix_of, progress_dir, proof_key, summary_key
 from tallyroll.model.ids import IdentityItem
+from tallyroll.ports.bucket import TAG_PASSING
 from tallyroll.resources import TableDeclaration, declare
 from tallyroll.settings.options import Options
 from tests.infra.conftest import Synthesize
-from tests.infra.templates import Template, named, only, tags
+from tests.infra.templates import (
+    FUNCTIONS,
+    Template,
+    actions,
+    named,
+    only,
+    resource,
+    statements,
+    tags,
+)
 
 DECLARED = declare(Options().settings())
 REMEMBERING = declare(Options(identity="pipeline").settings())
@@ -91,13 +103,37 @@ def test_the_bucket_is_private_versioned_and_grows_cold(template: Template) -> N
     assert all(bucket["PublicAccessBlockConfiguration"].values())
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert tags(bucket) == DECLARED.bucket.tags
-    [rule] = bucket["LifecycleConfiguration"]["Rules"]
+    rule, _ = bucket["LifecycleConfiguration"]["Rules"]
     assert rule["Status"] == "Enabled"
     assert rule["Transitions"] == [{"StorageClass": "GLACIER_IR", "TransitionInDays": 30}]
     assert rule["NoncurrentVersionExpiration"] == {
         "NoncurrentDays": DECLARED.bucket.noncurrent_days
     }
     assert not {"ExpirationInDays", "ExpirationDate", "Prefix"} & rule.keys()
+
+
+def test_notes_of_progress_alone_are_deleted(template: Template) -> None:
+    """By their tag, which only cleanup may set, and on nothing else."""
+    bucket = only(template, "AWS::S3::Bucket")
+    _, rule = bucket["LifecycleConfiguration"]["Rules"]
+    assert rule == {
+        "Id": "passing",
+        "Prefix": "archive/",
+        "TagFilters": [{"Key": TAG_PASSING, "Value": "true"}],
+        "ExpirationInDays": DECLARED.bucket.progress_days,
+        "Status": "Enabled",
+    }
+    tagging = {
+        name: [one for one in statements(template, name) if "s3:PutObjectTagging" in actions(one)]
+        for name in FUNCTIONS
+    }
+    [by_cleanup] = tagging.pop("cleanup")
+    assert not any(tagging.values())
+    _, _, objects = resource(by_cleanup).partition("/")
+    prefix = prefix_of("tallyroll", "20261120T080000Z", "a1")
+    assert fnmatchcase(f"{progress_dir(prefix)}proof-00000.json", objects)
+    for key in (proof_key(prefix), summary_key(prefix), f"{data_dir(prefix)}000-0000.json.gz"):
+        assert not fnmatchcase(key, objects)
 
 
 def test_what_keeps_data_stays_when_the_stack_goes(remembering: Template) -> None:

@@ -93,7 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _judged(self, caller: str, service: str, body: bytes) -> tuple[Request, Refusal | None]:
         target = self.headers.get("X-Amz-Target")
-        asked = request_of(service, self.command, f"//relay{self.path}", target, body)
+        url, tagging = f"//relay{self.path}", self.headers.get("X-Amz-Tagging")
+        asked = request_of(service, self.command, url, target, body, tagging)
         with self.turn:
             return asked, self.gate.judge(caller, asked)
 

@@ -25,20 +25,26 @@ _DECIDE = ("uploads", "uploadId", "list-type")
 
 
 def request_of(
-    service: str, method: str, url: str, target: str | bytes | None, body: bytes | str | None
+    service: str,
+    method: str,
+    url: str,
+    target: str | bytes | None,
+    body: bytes | str | None,
+    tagging: str | bytes | None = None,
 ) -> Request:
-    """The request of an HTTP message; `target` is its header X-Amz-Target, which all but S3 have.
+    """The request of an HTTP message; `target` is its header X-Amz-Target, which all but S3 have,
+    `tagging` its header X-Amz-Tagging.
 
     Raises KeyError for an operation of S3 that is not known here.
     """
     if target is None:
-        return _of_s3(method, url)
+        return _of_s3(method, url, tagging)
     named = target.decode() if isinstance(target, bytes) else target
     text = body.decode() if isinstance(body, bytes) else body or "{}"
     return Request(service, named.rpartition(".")[2], json.loads(text.replace(LOCAL, HERE)))
 
 
-def _of_s3(method: str, url: str) -> Request:
+def _of_s3(method: str, url: str, tagging: str | bytes | None) -> Request:
     parts = urlsplit(url)
     path = unquote(parts.path).lstrip("/")
     bucket, dot, _ = (parts.hostname or "").partition(".s3.")
@@ -49,4 +55,5 @@ def _of_s3(method: str, url: str) -> Request:
     query = parse_qs(parts.query, keep_blank_values=True)
     decides = next((name for name in _DECIDE if name in query), "")
     operation = _OF_S3[method, bool(key), decides]
-    return Request("s3", operation, {"Bucket": bucket, "Key": key})
+    tags = {"Tagging": tagging.decode() if isinstance(tagging, bytes) else tagging}
+    return Request("s3", operation, {"Bucket": bucket, "Key": key} | (tags if tagging else {}))

@@ -65,7 +65,8 @@ class Stage(World):
         service = SERVICE_OF.get(signed_for, signed_for)
         target = request.headers.get("X-Amz-Target")
         body: Any = request.body if target else None
-        asked = request_of(service, str(request.method), request.url, target, body)
+        tagging = request.headers.get("X-Amz-Tagging")
+        asked = request_of(service, str(request.method), request.url, target, body, tagging)
         if refusal := self.gate.judge(self.caller, asked):
             return wire.reply(request, refusal.status, body_of(refusal, service))
         answer = behind(event, request, **more)

@@ -102,8 +102,8 @@ def messages(request: Request, _account: Account, _reading: Reading) -> Iterator
 
 
 def objects(request: Request, _account: Account, _reading: Reading) -> Iterator[Question]:
-    """A request for an object asks for the action of its kind; one of a listing asks for ListBucket
-    on the bucket.
+    """A request for an object asks for the action of its kind, and for PutObjectTagging too if it
+    has tags; one of a listing asks for ListBucket on the bucket.
     """
     if request.service != "s3":
         return
@@ -113,6 +113,8 @@ def objects(request: Request, _account: Account, _reading: Reading) -> Iterator[
     else:
         action = OF_OBJECTS[request.operation]
         yield question(f"s3:{action}", f"{bucket}/{request.params['Key']}")
+        if request.params.get("Tagging"):
+            yield question("s3:PutObjectTagging", f"{bucket}/{request.params['Key']}")
 
 
 def metrics(request: Request, _account: Account, _reading: Reading) -> Iterator[Question]:

@@ -273,6 +273,9 @@ PLANTED = {
     "objects: none is listed": Planted(
         "plain", "cleanup", without("s3:ListBucket"), "s3:ListBucket"
     ),
+    "objects: notes get no tag": Planted(
+        "plain", "cleanup", without("s3:PutObjectTagging"), "s3:PutObjectTagging"
+    ),
     "metrics: on a resource": Planted(
         "plain",
         "roller",

@@ -251,6 +251,14 @@ def test_objects_under_a_key(operation: str, action: str, on_key: set[str]) -> N
     assert actions(found) == {(f"s3:{action}", f"{B}/k")} | {(one, KEY) for one in on_key}
 
 
+def test_an_object_with_tags_asks_to_tag_it() -> None:
+    params = {"Bucket": "b", "Key": "k", "Tagging": "a=true"}
+    found = asked("PutObject", params, Account(), service="s3")
+    assert actions(found) == {(f"s3:{one}", f"{B}/k") for one in ("PutObject", "PutObjectTagging")}
+    url = "https://b.s3.amazonaws.com/k"
+    assert request_of("s3", "PUT", url, None, b"", b"a=true") == Request("s3", "PutObject", params)
+
+
 def test_an_export_writes_in_the_callers_name() -> None:
     objects = f"{B}/p/AWSDynamoDB/data"
     assert actions(asked("ExportTableToPointInTime", EXPORT)) == {

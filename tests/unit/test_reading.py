@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tallyroll import Reader
-from tallyroll.errors import UsageError
-from tests.harness.pipeline import HOUR, NOW, START, Pipeline, opened
+from tallyroll import Reader, errors
+from tallyroll.adapters.dynamodb.items import CODEC
+from tallyroll.errors import ProofMismatch, UsageError
+from tallyroll.model.states import Status
+from tallyroll.pipeline import reading
+from tests.harness.archives import archived
+from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, hour, opened
 
 BEGIN = "2026-11-20T08:00Z"  # of the current window
 AS_WRITTEN = [
@@ -70,6 +76,44 @@ def test_a_time_zone_may_be_a_name(reader: Reader) -> None:
 def test_what_is_no_time_is_refused(reader: Reader, since: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         reader.count("Ada", since)
+
+
+def test_events_are_read_whole_whether_their_windows_were_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = archived()
+    made = whole.pipeline
+    settings = replace(made.settings, bucket="memory")
+    names = ("store", "catalog", "totals", "effects", "bucket")
+    ports = {name: getattr(made, name) for name in names} | {"codec": CODEC, "shared_cache": None}
+    monkeypatch.setattr(
+        reading, "Pipeline", lambda *_, **__: SimpleNamespace(settings=settings, **ports)
+    )
+    monkeypatch.setattr(reading, "glances_on", lambda *_: None)
+    window = whole.window
+    sums: dict[str, Any] = {"keys": window.keys, "events": window.events, "amount": window.amount}
+    made.move(Status.PROVEN, attempt=window.attempt, **sums)
+    reader = Reader.connect("tallyroll", bucket="memory")
+    day = (WINDOW, hour(9))
+    before = list(reader.events_archived("k0", *day))
+    assert before == list(reader.events_within("k0", *day))
+    assert len(before) == 6
+    made.move(Status.DROPPED, attempt=window.attempt, **sums)
+    made.store.drop_table(window.table)
+    with pytest.raises(errors.Archived):
+        list(reader.events_within("k0", *day))
+    after = list(reader.events_archived("k0", *day))
+    assert after == [replace(one, status=Status.DROPPED) for one in before]
+    whole.spoil()
+    with pytest.raises(ProofMismatch):
+        next(reader.events_archived("k0", *day))
+
+
+def test_archives_need_a_bucket(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLYROLL_BUCKET", raising=False)
+    for each in (reader, Reader.connect("votes")):
+        with pytest.raises(UsageError, match=r"Reader.connect\(bucket=...\), or set"):
+            each.events_archived("Ada")
 
 
 def test_it_connects_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,14 @@ def named(bucket: ListedBucket, effects: Effects, pipeline: str, name: str) -> A
         found = find(bucket, effects, prefix)
     if not found:
         raise Missing(f"there is no archive under {prefix!r} in {bucket.name!r}", "NoArchive")
-    return min(best(found), key=lambda each: not each.proven)
+    return preferred(best(found))
+
+
+def preferred(of_window: Sequence[Archive]) -> Archive:
+    """Of the best archives of a window the one in DynamoDB's layout, unless only the one as Parquet
+    is proven.
+    """
+    return min(of_window, key=lambda each: not each.proven)
 
 
 def detailed(bucket: Bucket, archive: Archive) -> Archive:

@@ -4,7 +4,7 @@
         data/*.json.gz         lines of items, as the store's codec writes them
         manifest-files.json    one line per file: itemCount, md5Checksum, dataFileS3Key
         manifest-summary.json  itemCount, outputFormat, ...; written last
-    {prefix}/progress/         notes of exporter and proof on their progress; ours
+    {prefix}/progress/         notes of exporter and proof on their progress; ours, and passing
     {prefix}/proof.json        the proof's result; ours
 
 Source: DynamoDB Developer Guide, "DynamoDB table export output format". Every attempt has a prefix
@@ -37,7 +37,7 @@ from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.windows import WindowId, iso, window_start
-from tallyroll.ports.bucket import Bucket
+from tallyroll.ports.bucket import PROGRESS, Bucket
 from tallyroll.ports.store import ItemCodec
 
 SUMMARY_VERSION = "2020-06-30"
@@ -122,7 +122,7 @@ def summary_key(prefix: str) -> str:
 
 def progress_dir(prefix: str) -> str:
     """The prefix of the notes of exporter and proof on their progress."""
-    return f"{prefix}/progress/"
+    return f"{prefix}/{PROGRESS}/"
 
 
 def proof_key(prefix: str) -> str:

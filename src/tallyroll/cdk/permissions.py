@@ -22,9 +22,13 @@ from tallyroll.cdk.keyspaces import permissions as keyspaces
 from tallyroll.cdk.storage import Storage
 from tallyroll.model.dead_letters import REJECTED_PREFIX
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
+from tallyroll.ports.bucket import PROGRESS
 from tallyroll.ports.writer_notes import WRITERS_PK
 from tallyroll.resources import PARTITION_KEY, SORT_KEY, TAG_PIPELINE, TAG_PROVEN
 from tallyroll.settings import Settings
+
+NOTES = f"*/{PROGRESS}/*"
+"""The notes of exports and proofs among a pipeline's archives."""
 
 _IN_TRANSACTION = {
     "ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
@@ -161,6 +165,8 @@ def of_cleanup(storage: Storage, pipeline: str, *, retracts: bool) -> Sequence[i
             "s3:PutObject",
             "s3:PutObjectAcl",  # DynamoDB's export sets it, with this role
         ),
+        # A rule of the bucket deletes what has the tag: nothing but notes may get one.
+        _allow(archives(storage, pipeline, NOTES), "s3:PutObjectTagging"),
         _allow(uploads(storage, pipeline), "s3:DeleteObject"),  # of what nothing references
         # No condition on the prefix: S3 reports a missing object as such only to a caller that may
         # list, and the proof must tell it from an object that it may not read.
@@ -285,9 +291,9 @@ def rejected(storage: Storage) -> str:
     return storage.bucket.arn_for_objects(f"{REJECTED_PREFIX}/*")
 
 
-def archives(storage: Storage, pipeline: str) -> str:
-    """The ARN of a pipeline's archives."""
-    return storage.bucket.arn_for_objects(f"archive/{pipeline}/*")
+def archives(storage: Storage, pipeline: str, those: str = "*") -> str:
+    """The ARN of a pipeline's archives, or of those objects of them."""
+    return storage.bucket.arn_for_objects(f"archive/{pipeline}/{those}")
 
 
 def uploads(storage: Storage, pipeline: str) -> str:

@@ -153,6 +153,9 @@ def _cleanup(
             wildcard(scope, permissions.archives(storage, pipeline)): "an archive's keys"
             " name its window and attempt; all are written under the pipeline's own prefix",
             wildcard(
+                scope, permissions.archives(storage, pipeline, permissions.NOTES)
+            ): "notes of progress stand beside each archive; nothing else may get their tag",
+            wildcard(
                 scope, permissions.uploads(storage, pipeline)
             ): "producers name what they upload; only what lies under the pipeline's own prefix is"
             " deleted",

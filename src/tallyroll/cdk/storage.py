@@ -24,6 +24,7 @@ from constructs import Construct
 from tallyroll.cdk.annotations import acknowledge, tag
 from tallyroll.cdk.existing_resources import check_bucket
 from tallyroll.cdk.keyspaces.keyspace import Keyspace
+from tallyroll.ports.bucket import TAG_PASSING
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
 
 # A pattern of window ids. Their capital letters occur in no pipeline's name, so it does not match
@@ -132,7 +133,14 @@ def _bucket(
                 ],
                 noncurrent_version_expiration=cdk.Duration.days(declared.noncurrent_days),
                 abort_incomplete_multipart_upload_after=cdk.Duration.days(_MULTIPART_DAYS),
-            )
+                expired_object_delete_marker=True,  # those of what the next rule deletes
+            ),
+            s3.LifecycleRule(
+                id="passing",
+                prefix="archive/",
+                tag_filters={TAG_PASSING: "true"},  # only cleanup may set it, on its notes alone
+                expiration=cdk.Duration.days(declared.progress_days),
+            ),
         ],
         removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     )

@@ -45,23 +45,32 @@ class Reader(PortReader):
     else what it takes in `tallyroll.reads`. Raises UsageError for what is no time.
     """
 
+    _connected: Pipeline | None = None
+
     @classmethod
     def connect(
-        cls, name: str | None = None, *, region: str | None = None, cache_url: str | None = None
+        cls,
+        name: str | None = None,
+        *,
+        region: str | None = None,
+        cache_url: str | None = None,
+        bucket: str | None = None,
     ) -> Self:
         """A reader of the pipeline of this name, on AWS by boto3's usual environment and
         credentials, or on the local engine by its own environment.
 
         Without a name, of `TALLYROLL_NAME`; without a Region, in the environment's. Other settings
         are those of `TALLYROLL_...`, as for the command; `cache_url` is that of the shared cache
-        (the `cache` extra). Raises UsageError for an illegal name or address. AWS is asked by the
-        first read.
+        (the `cache` extra), `bucket` that of archives. Raises UsageError for an illegal name or
+        address. AWS is asked by the first read.
         """
-        asked = {"name": name, "cache_url": cache_url}
+        asked = {"name": name, "cache_url": cache_url, "bucket": bucket}
         named = {Settings.named(key): value for key, value in asked.items() if value is not None}
         made = Pipeline(Settings.from_env({**os.environ, **named}), region=region)
         ports = (made.store, made.catalog, made.totals)
-        return cls(made.settings, *ports, made.effects, glances_on(*ports), made.shared_cache)
+        reader = cls(made.settings, *ports, made.effects, glances_on(*ports), made.shared_cache)
+        reader._connected = made
+        return reader
 
     def count(
         self,
@@ -162,6 +171,27 @@ class Reader(PortReader):
     ) -> Iterator[FoundEvent]:
         """All events of a key in the windows that begin in [since, until), read page by page."""
         return super().events_within(key, *_range(since, until), packed=packed)
+
+    def events_archived(
+        self, key: str, since: When | None = None, until: When | None = None
+    ) -> Iterator[FoundEvent]:
+        """The same, packets unpacked, and of dropped windows from their proven archives.
+
+        Of each such window in which the key has a total, the archive is read whole, and its events
+        are given only if it verifies. One as Parquet needs the `load` extra. Raises UsageError
+        without a bucket, ProofMismatch if an archive is not whole, not proven or not what the
+        totals say, Archived if a window is dropped meanwhile: ask again.
+        """
+        from tallyroll.pipeline.archived_ranges import WholeRange  # noqa: PLC0415 (seldom needed)
+
+        made = self._connected
+        if made is None or not made.settings.bucket:
+            raise UsageError(
+                "no bucket of archives: give it by Reader.connect(bucket=...), or set"
+                " TALLYROLL_BUCKET"
+            )
+        ports = (made.catalog, made.totals, made.bucket, made.codec, made.effects)
+        return WholeRange(self, *ports).events(key, *_range(since, until))
 
     def top_within(
         self,

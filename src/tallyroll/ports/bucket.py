@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
+
+TAG_PASSING = "tallyroll-passing"
+"""The tag of an object that is of no use once its window is proven; its value is `true`. A rule of
+the bucket deletes such objects, which no function may do.
+"""
+PROGRESS = "progress"
+# Whole, since a pipeline may have that name, too.
+_NOTE = re.compile(rf"archive/[^/]+/date=[^/]+/hour=[^/]+/[^/]+/[^/]+/{PROGRESS}/.+")
+
+
+def is_passing(key: str) -> bool:
+    """Whether an object notes the progress of an export or a proof, and gets the tag for that."""
+    return bool(_NOTE.fullmatch(key))
 
 
 class Bucket(Protocol):

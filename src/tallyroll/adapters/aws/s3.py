@@ -10,6 +10,7 @@ from typing import Any
 from tallyroll.adapters.aws.client import Caller, retried, translated
 from tallyroll.errors import Missing, Refused
 from tallyroll.ports.backoff import REQUEST
+from tallyroll.ports.bucket import TAG_PASSING, is_passing
 from tallyroll.ports.effects import Effects
 
 CHUNK_BYTES = 256 * 1024
@@ -28,12 +29,14 @@ class S3Bucket:
     name: str
 
     def put(self, key: str, body: bytes) -> None:
-        self.caller.read("PutObject", Bucket=self.name, Key=key, Body=body)
+        self.caller.read("PutObject", Bucket=self.name, Key=key, Body=body, **_tags(key))
 
     def put_once(self, key: str, body: bytes) -> bytes:
+        given = {"Bucket": self.name, "Key": key, "Body": body, **_tags(key)}
+
         def put() -> bytes:
             try:
-                self.caller.call("PutObject", Bucket=self.name, Key=key, Body=body, IfNoneMatch="*")
+                self.caller.call("PutObject", IfNoneMatch="*", **given)
             except Refused as error:
                 if error.code != _EXISTS:
                     raise
@@ -117,3 +120,8 @@ class S3Bucket:
             if not reply.get("IsTruncated"):
                 return
             more = {"ContinuationToken": reply["NextContinuationToken"]}
+
+
+def _tags(key: str) -> dict[str, str]:
+    """The tags of a new object, as a part of its request."""
+    return {"Tagging": f"{TAG_PASSING}=true"} if is_passing(key) else {}

@@ -11,14 +11,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from tallyroll.archive.chunked import Waiting
 from tallyroll.archive.inventory import Archive, best
-from tallyroll.archive.layout import ArchivedItem
-from tallyroll.archive.retractions import RetractedEvents
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.cli.archive.compacting import compact
 from tallyroll.cli.archive.explaining import explain
 from tallyroll.cli.archive.querying import sql
+from tallyroll.cli.archive.reading import read
 from tallyroll.cli.archive.restoring import restore
 from tallyroll.cli.archive.sources import (
     DIFFERENCES_TOLD,
@@ -31,11 +29,7 @@ from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run, exclusive
 from tallyroll.cli.screen import Cell, Screen, known, number_of, size_text
 from tallyroll.errors import UsageError
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.formats.payloads import Chunk
-from tallyroll.model.records import Record
-from tallyroll.model.stored import event_line, events_of
 from tallyroll.model.windows import iso, window_start
-from tallyroll.reads.http import required_key
 
 _LISTED = (
     *("window", "state", "items", "keys", "events", "sum", "size", "exported", "proven"),
@@ -189,54 +183,7 @@ def copy(
     return 0
 
 
-@app.command
-def read(
-    archive: Annotated[str, Parameter(help=WHICH)],
-    /,
-    *,
-    key: Annotated[str | None, Parameter(metavar="KEY")] = None,
-    raw: bool = False,
-    against_totals: Annotated[bool, _TOTALS] = False,
-    source: ArchiveSource = OWN_BUCKET,
-    run: Run,
-) -> int:
-    """Print an archive's events.
-
-    They are JSON Lines, as `tallyroll send` takes them, packets unpacked, and
-    those with payloads in chunks last. Retracted events are left out: by the
-    archive's tombstones, and by corrections as `verify` finds them. The archive is
-    verified on the way: it was whole if the exit status is 0.
-
-    For example:
-      tallyroll archive read 20261120T080000Z --key candidate-7
-      tallyroll archive read 20261120T080000Z --raw | gzip > window.json.gz
-
-    :param key: only this key's, and say how many its tally counts
-    :param raw: the items as they stand, DynamoDB JSON, tallies too
-    """
-    if key is not None:
-        required_key(key)
-    access = ArchiveAccess(run, source)
-    reading = access.reading(access.named(archive), against_totals=against_totals)
-    retracted = RetractedEvents() if raw else reading.retracted_events(key)
-    with Waiting() as waiting:
-        for found in reading:
-            is_asked = key is None or getattr(found.holds, "key", None) == key
-            if raw:
-                if is_asked:
-                    sys.stdout.write(access.made.codec.encode(found.item).decode())
-            elif isinstance(found.holds, Chunk) or (is_asked and found.in_chunks):
-                waiting.add(found)
-            elif is_asked and isinstance(found.holds, Record):
-                _write_events(found, found.holds, reading, retracted)
-        for found, record in waiting.joined(reading.findings.add):
-            _write_events(found, record, reading, retracted)
-    verification = access.compared(reading)
-    if key is not None:
-        run.screen.tell(_recount(key, verification))
-    return int(bool(verification.findings.count))
-
-
+app.command(read)
 app.command(restore)
 app.command(explain)
 app.command(compact)
@@ -260,30 +207,6 @@ def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]
         partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
     sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
     return 0
-
-
-def _write_events(
-    found: ArchivedItem, record: Record, reading: ArchiveReading, retracted: RetractedEvents
-) -> None:
-    try:
-        events = events_of(record)
-    except ValueError as error:
-        reading.findings.add(f"{found.file} line {found.line}: {error}")
-        return
-    kept = retracted.kept(record, events)
-    sys.stdout.writelines(event_line(record.key, event) + "\n" for event in kept)
-
-
-def _recount(key: str, verification: ArchiveReading) -> str:
-    by_records = verification.counted.net(key)
-    by_tallies = verification.counted.tallies.get(key)
-    same = "the same" if by_records == by_tallies else _sum(by_tallies)
-    return f"key {key!r}: {_sum(by_records)} by its records, {same} by its tally"
-
-
-def _sum(found: tuple[int, int] | None) -> str:
-    n, amount = found or (0, 0)
-    return f"{n:,} events, sum {format_amount(amount)}"
 
 
 def _archive_json(archive: Archive, bucket: str) -> dict[str, Any]:

@@ -92,7 +92,8 @@ class ArchiveAccess:
     def found(self, since: int | None, until: int | None) -> list[Archive]:
         """The archives of the windows in the range that was asked for."""
         if since is not None and until is not None and since >= until:
-            raise UsageError(f"since {iso(since)} is not before until {iso(until)}")
+            bounds = f"since {iso(since)} is not before until {iso(until)}"
+            raise UsageError(f"{bounds}: give an earlier since, or a later until")
         prefix = pipeline_prefix(self.settings.name, since, until)
         return find(self.bucket, self.made.effects, prefix, since, until)
 

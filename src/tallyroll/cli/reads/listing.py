@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.archive.runs import SortedRuns
-from tallyroll.cli.archive.ranges import WholeRange
 from tallyroll.cli.archive.sources import ArchiveAccess, ArchiveSource
 from tallyroll.cli.arguments import BUCKET, NUMBER, SINCE, UNTIL, WINDOW, Run
 from tallyroll.cli.screen import Cell, Screen, excerpt
@@ -22,6 +21,7 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.retractions import RetractionNote
 from tallyroll.model.stored import StoredEvent, apart, event_line
 from tallyroll.model.windows import iso, window_start
+from tallyroll.pipeline.archived_ranges import WholeRange
 from tallyroll.reads.found import Events
 from tallyroll.reads.http import required_key
 from tallyroll.reads.jsonable import retracted_json
@@ -127,7 +127,8 @@ def _with_archived(
         span = run.calendar(made).grid.at(window_start(run.window(made, window)))
         since, until = span.start, span.end
     ports = (made.catalog, made.totals, access.bucket, made.codec, made.effects)
-    return WholeRange(made.reader, *ports, access.watched).events(key, since, until)
+    found = WholeRange(made.reader, *ports, access.watched).events(key, since, until)
+    return (event for one in found for event in apart(one.what))
 
 
 def _show_range(key: str, stream: Iterator[StoredEvent], order: str, screen: Screen) -> int:

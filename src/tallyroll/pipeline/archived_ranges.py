@@ -51,7 +51,9 @@ class LiveReads(Protocol):
 
 @dataclass(frozen=True)
 class WholeRange:
-    """Reads ranges of windows whole. `watch` gives the items of a reading of an archive."""
+    """Reads ranges of windows whole. `watch` gives the items of a reading of an archive; by default
+    as they come.
+    """
 
     reads: LiveReads
     catalog: Catalog
@@ -59,13 +61,13 @@ class WholeRange:
     bucket: ListedBucket
     codec: ItemCodec
     effects: Effects
-    watch: Watch
+    watch: Watch = lambda reading, _archive, _doing: iter(reading)
 
     def events(
         self, key: str, since: int | None = None, until: int | None = None
-    ) -> Iterator[StoredEvent]:
+    ) -> Iterator[FoundEvent]:
         """The events of a key in the windows that start in [since, until) in ms, both bounds of
-        windows, ascending by window and id, with who retracted them.
+        windows, ascending by window and id, with who retracted them; packets unpacked.
 
         Raises UsageError, Absent, StoreError; ProofMismatch if an archive is not whole, not proven
         or not what the totals say; Archived if a window is dropped meanwhile: ask again.
@@ -77,12 +79,12 @@ class WholeRange:
         for gone, run in groupby(windows, dropped):
             some = list(run)
             if not gone:
-                for one in self.reads.events_within(key, some[0].start, some[-1].end):
-                    yield from apart(one.what)
+                yield from self.reads.events_within(key, some[0].start, some[-1].end)
                 continue
             for window in some:
                 if window.id in totals:
-                    yield from self._archived(key, window, totals[window.id])
+                    for event in self._archived(key, window, totals[window.id]):
+                        yield FoundEvent(key, window.id, window.status, event)
 
     def _archived(self, key: str, window: Window, total: Total) -> Iterator[StoredEvent]:
         """The events of a key in the archive of a dropped window."""
