@@ -13,11 +13,14 @@ import pytest
 from rich.console import Console
 
 from tallyroll.cli import screen
-from tallyroll.cli.screen import bar, sparkline
+from tallyroll.cli.reads.watching import SPARKS, CountsView
+from tallyroll.cli.screen import Screen, bar, sparkline
 from tallyroll.errors import Missing, Throttled, Unknown
+from tallyroll.reads.counts import Count
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
+MISSING = {"20261120T080000Z": "it takes too long"}
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
@@ -128,6 +131,30 @@ def test_a_picture_is_one_write_in_the_place_of_the_one_before_and_fits(
     end = "".join(terminal.writes)
     assert end.rindex("\n") > end.rindex("Ctrl-C ends")
     assert end.rindex("\x1b[?25h") > end.rindex("\x1b[?25l"), "the cursor is shown again"
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "longest", "sparks"),
+    [(120, 24, 24, 12), (80, 24, 3, 12), (70, 24, 0, 5), (50, 9, 0, 0)],
+)
+def test_numbers_stay_whole_where_the_rest_does_not_fit(
+    columns: int, key: int, longest: int, sparks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(screen, "_console", lambda _: Console(file=terminal, width=columns))
+    shown = Screen(json=False)
+    view, pictures = CountsView(shown), []
+    for look in range(SPARKS + 2):
+        at, events = look * 2_000, look * 9_000_000 + 6_456_789
+        many = Count("k" * 30, events, 0, (), at)
+        pictures.append(view.picture(([many, Count("few", events, 0, (), at, MISSING)], 0)))
+    shown._out.print(pictures[-1])
+    lines = terminal.getvalue().splitlines()
+    assert all(len(line) <= columns for line in lines)
+    begins, drawn, ends = "k" * (key - 1) + "…", "█" * longest, "█" * sparks
+    numbers = ["123,456,789", "+4,500,000.0/s"]
+    assert lines[0].split() == [*filter(None, [begins, drawn, *numbers, ends])]
+    assert lines[1].split() == [*filter(None, ["few", drawn, "123,456,789", "or", "more"])]
 
 
 def test_what_is_not_answered_is_asked_again_beside_the_last_picture(

@@ -100,7 +100,7 @@ def count(
         _show_counts(*looked, run.screen, windows=windows)
 
     if watch:
-        picture = CountsView().picture
+        picture = CountsView(run.screen).picture
         return Watch(run.screen, made.effects, COUNTS_MS, look, show, picture).until_ended()
     counts, waiting = look()
     show((counts, waiting))

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tallyroll.cli.screen import Screen, bar, number_of, printable, sparkline
+from tallyroll.cli.screen import BAR, Screen, bar, number_of, printable, sparkline
 from tallyroll.errors import Throttled, Unknown
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 COUNTS_MS, STATUS_MS = 2_000, 5_000
 SPARKS = 12
 KEY_MAX = 24
+GAPS = 8  # columns of the screen between the five of a picture
 T = TypeVar("T")
 
 
@@ -81,8 +83,11 @@ class Watch(Generic[T]):
 
 @dataclass(eq=False)
 class CountsView:
-    """Counts as bars, with their rates."""
+    """Counts as bars, with their rates. Where a line has not enough columns for all, the bar is
+    shorter, then the sparkline, then the key; the numbers stay whole.
+    """
 
+    screen: Screen
     seen: dict[str, deque[tuple[int, int]]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=SPARKS + 1))
     )
@@ -90,17 +95,27 @@ class CountsView:
     def picture(self, looked: tuple[Sequence[Count], int]) -> RenderableType:
         """The picture of the counts of all keys; so many messages wait in the queue."""
         counts, waiting = looked
-        table = Table(box=None, pad_edge=False, show_header=False, expand=False)
-        table.add_column(max_width=KEY_MAX, no_wrap=True, overflow="ellipsis")
-        for _ in range(4):
-            table.add_column(justify="right" if table.columns[1:] else "left", no_wrap=True)
-        most = max(count.events for count in counts)
+        rows = []
         for count in counts:
             self._add(count)
-            rate, spark = self._pace(count.key)
             events = f"{count.events:,}" + ("" if count.complete else " or more")
-            cells = (printable(count.key, kept=""), bar(count.events, most), events, rate, spark)
-            table.add_row(*map(Text, cells))
+            rows.append((printable(count.key, kept=""), events, *self._pace(count.key)))
+        keys, *numbers, sparks = zip(*rows, strict=True)
+        whole = [max(map(len, texts)) for texts in numbers]
+        left = max(1, self.screen.columns - sum(whole) - GAPS)
+        key_cells = min(KEY_MAX, max(map(cell_len, keys)), left)
+        spark_cells = min(len(max(sparks, key=len)), left - key_cells)
+        bar_cells = min(BAR, left - key_cells - spark_cells)
+        table = Table(box=None, pad_edge=False, show_header=False, expand=False)
+        table.add_column(max_width=key_cells, no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True)
+        for cells in (*whole, spark_cells):
+            table.add_column(justify="right", no_wrap=True, min_width=cells)
+        most = max(count.events for count in counts)
+        for count, (key, events, rate, spark) in zip(counts, rows, strict=True):
+            latest = spark[max(0, len(spark) - spark_cells) :]
+            cells_of = (key, bar(count.events, most, bar_cells), events, rate, latest)
+            table.add_row(*map(Text, cells_of))
         notes = [_missing(count) for count in counts if not count.complete]
         if waiting:
             notes.append(f"{number_of(waiting, 'message')} in the queue")
