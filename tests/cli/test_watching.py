@@ -16,7 +16,9 @@ from tallyroll.cli import screen
 from tallyroll.cli.reads.watching import SPARKS, CountsView
 from tallyroll.cli.screen import Screen, bar, sparkline
 from tallyroll.errors import Missing, Throttled, Unknown
-from tallyroll.reads.counts import Count
+from tallyroll.model.states import Status
+from tallyroll.reads.counting.singly import SingleGlances
+from tallyroll.reads.counts import Count, WindowCount
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
@@ -74,6 +76,12 @@ def while_watched(
 
 def counting(cli: CommandLine, key: str, n: int) -> Callable[[], object]:
     return lambda: cli.pipeline.write(*({"key": key, "ts": NOW} for _ in range(n)))
+
+
+@pytest.fixture
+def eventual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a store in memory have eventual reads, as DynamoDB has."""
+    monkeypatch.setattr(SingleGlances, "has_eventual", True)
 
 
 def failing(
@@ -192,6 +200,34 @@ def test_without_a_terminal_each_look_is_put_out(
     answer = cli.run("count", "a", "--watch")
     assert answer.row("a", "3", "3", "yes", "2026-11-20T08:30:00.000Z")
     assert answer.row("a", "5", "5", "yes", "2026-11-20T08:30:02.000Z")
+
+
+def test_an_eventual_look_says_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    assert cli.run("count", "a", "--watch", "--eventual").status == 0
+    assert "every 2 s, maybe a moment old; Ctrl-C ends" in terminal.pictures[1]
+
+
+@pytest.mark.usefixtures("eventual")
+def test_where_there_is_no_terminal_an_eventual_look_says_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    answer = cli.run("count", "a", "--watch", "--eventual")
+    assert answer.row("a", "1", "1", "yes", "2026-11-20T08:30:02.000Z")
+    assert answer.err.count("eventual: this look may be a moment old") == 1  # the first is not
+
+
+def test_a_retraction_and_an_older_look_are_no_negative_rate() -> None:
+    view = CountsView(Screen(json=False))
+    rates = []
+    for at, (events, retracted) in enumerate([(9, 0), (7, 2), (9, 4), (8, 4), (10, 4)]):
+        window = WindowCount("20261120T080000Z", events, 0, Status.OPEN, retracted=(retracted, 0))
+        view.picture(([Count("a", events, 0, (window,), at * 2_000)], 0))
+        rates.append(view._pace("a")[0])
+    assert rates == ["", "+0.0/s", "+2.0/s", "+0.0/s", "+1.0/s"]
 
 
 def test_lines_of_json_go_on_after_a_look_that_was_not_answered(

@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Watch(Generic[T]):
     """Looks every `every_ms` until it is interrupted: `picture` is what a terminal shows of a look;
     where there is none, or JSON is asked for, `lines` puts it out. What was not answered is asked
-    again; the picture stays, and says so.
+    again; the picture stays, and says so. `manner` is what its last line says of each look.
     """
 
     screen: Screen
@@ -42,6 +42,7 @@ class Watch(Generic[T]):
     look: Callable[[], T]
     lines: Callable[[T], None]
     picture: Callable[[T], RenderableType]
+    manner: str = ""
 
     def until_ended(self) -> int:
         """Watch; the exit status. Raises what the first look raises, and errors that stay."""
@@ -72,7 +73,8 @@ class Watch(Generic[T]):
         with self.screen.live() as show:
             shown, said = self.picture(found), ""
             while True:
-                when = f"{_clock(self.effects.now())} UTC, every {self.every_ms // 1000} s"
+                every = f"every {self.every_ms // 1000} s{self.manner}"
+                when = f"{_clock(self.effects.now())} UTC, {every}"
                 show(Group(shown, Text(printable(said or f"{when}; Ctrl-C ends"), style="dim")))
                 self.effects.sleep(self.every_ms)
                 try:
@@ -123,17 +125,19 @@ class CountsView:
 
     def _add(self, count: Count) -> None:
         if count.complete:  # what is missing for a while is no event that came after it
-            self.seen[count.key].append((count.as_of, count.events))
+            self.seen[count.key].append((count.as_of, count.events + count.retracted[0]))
 
     def _pace(self, key: str) -> tuple[str, str]:
-        """Events a second since the look before, and how many came between all looks."""
+        """Events a second since the look before, and how many came between all looks. A retraction
+        takes none of them away; if an eventual look goes back behind the one before, none came.
+        """
         seen = [*self.seen[key]]
         pairs = [*pairwise(seen)]
         steps = [max(0, after - before) for (_, before), (_, after) in pairs]
         if not pairs:
             return "", ""
-        (since, before), (at, after) = pairs[-1]
-        rate = 1000 * (after - before) / max(1, at - since)
+        (since, _), (at, _) = pairs[-1]
+        rate = 1000 * steps[-1] / max(1, at - since)
         return f"{rate:+,.1f}/s", sparkline(steps)
 
 
