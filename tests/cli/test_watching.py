@@ -220,6 +220,22 @@ def test_where_there_is_no_terminal_an_eventual_look_says_so(
     assert answer.err.count("eventual: this look may be a moment old") == 1  # the first is not
 
 
+@pytest.mark.usefixtures("eventual")
+@pytest.mark.parametrize(("asked", "reads"), [(["--eventual"], "eventual"), ([], None)])
+def test_the_second_look_is_eventual_if_asked_for(
+    asked: list[str], reads: str | None, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    answer = cli.run("--json", "count", "a", "--watch", *asked)
+    assert [one.get("reads") for one in answer.json] == [None, reads]
+
+
+def test_a_single_look_cannot_be_eventual(cli: CommandLine) -> None:
+    refused = cli.run("count", "a", "--eventual")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--eventual: give it with --watch" in refused.err
+
+
 def test_a_retraction_and_an_older_look_are_no_negative_rate() -> None:
     view = CountsView(Screen(json=False))
     rates = []
