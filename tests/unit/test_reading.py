@@ -72,6 +72,16 @@ def test_what_is_no_time_is_refused(reader: Reader, since: Any, says: str) -> No
         reader.count("Ada", since)
 
 
+def test_its_public_names() -> None:
+    shown = {name for name in dir(Reader) if not name.startswith("_")}
+    assert shown == {
+        *("connect", "count", "counts", "series", "minutes", "age_ms", "kept_ms", "shared_use"),
+        *("event", "event_on", "event_within", "follow", "pages_of"),
+        *("events", "events_within", "events_page", "events_by_time"),
+        *("top", "top_within", "total", "keys", "keys_page"),
+    }
+
+
 def test_it_connects_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALLYROLL_NAME", "parliament")
     monkeypatch.setenv("TALLYROLL_CACHE_LIVE_MS", "7000")
