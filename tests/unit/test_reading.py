@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from inspect import signature
 from typing import Any
 
 import pytest
 
 from tallyroll import Reader
 from tallyroll.errors import UsageError
+from tallyroll.limits import TS_MS_MAX
 from tests.harness.pipeline import HOUR, NOW, START, Pipeline, opened
 
 BEGIN = "2026-11-20T08:00Z"  # of the current window
@@ -70,6 +73,51 @@ def test_a_time_zone_may_be_a_name(reader: Reader) -> None:
 def test_what_is_no_time_is_refused(reader: Reader, since: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         reader.count("Ada", since)
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        -1,
+        10**16,
+        2**60,
+        2**70,
+        1.5,
+        datetime.max.replace(tzinfo=UTC),
+        datetime(1969, 1, 1, tzinfo=UTC),
+    ],
+    ids=repr,
+)
+def test_what_is_in_no_year_of_windows_is_refused(reader: Reader, since: Any) -> None:
+    with pytest.raises(UsageError, match=r"time .*: must be whole ms since the epoch"):
+        reader.count("Ada", since)
+    with pytest.raises(UsageError, match="must be whole ms"):
+        reader.event_on("Ada", "e0", since)
+    with pytest.raises(UsageError, match="must be whole ms"):
+        reader.event("Ada", "e0", ts=since)
+    with pytest.raises(UsageError):
+        reader.count("Ada", TS_MS_MAX)
+
+
+def reads_with(reader: Reader, *names: str) -> dict[str, Callable[..., Any]]:
+    """The public reads of these parameters, by their names."""
+    found = {name: getattr(reader, name) for name in dir(reader) if not name.startswith("_")}
+    return {
+        name: read
+        for name, read in found.items()
+        if callable(read) and {*names} <= {*signature(read).parameters}
+    }
+
+
+def test_each_read_of_a_range_takes_text(reader: Reader) -> None:
+    reads = reads_with(reader, "since")
+    assert len(reads) > 10
+    for name, read in reads.items():
+        given = {"key": "Ada", "keys": ["Ada"], "event_id": "e1", "since": BEGIN}
+        given["until"] = "2026-11-20T09:00Z"
+        taken = {each: value for each, value in given.items() if each in signature(read).parameters}
+        answer = read(**taken)
+        assert not isinstance(answer, Iterator) or next(answer), name
 
 
 def test_its_public_names() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from tallyroll.adapters.glances import glances_on
 from tallyroll.errors import UsageError
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.windows import parse_instant
 from tallyroll.pipeline import Pipeline
 from tallyroll.reads.counts import COUNT_MS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tallyroll.reads.found import FoundEvent
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
+    from tallyroll.reads.ranges.events import EventsPage
     from tallyroll.reads.ranges.keys import KeysPage
     from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
     from tallyroll.reads.series import Curve
@@ -163,6 +165,34 @@ class Reader(PortReader):
         """All events of a key in the windows that begin in [since, until), read page by page."""
         return super().events_within(key, *_range(since, until), packed=packed)
 
+    def events_page(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> EventsPage:
+        """Up to `limit` of these events, from the `cursor` of another page on."""
+        return super().events_page(
+            key, *_range(since, until), time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
+
+    def events_by_time(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        packed: bool = False,
+    ) -> EventsPage:
+        """All of these events by their times; at most 1,000 of them, and a megabyte."""
+        return super().events_by_time(key, *_range(since, until), time_left_ms, packed=packed)
+
     def top_within(
         self,
         since: When | None = None,
@@ -225,10 +255,15 @@ def _open(when: When | None) -> int | None:
 
 def _ms(when: When) -> int:
     """A time in ms since the epoch. Raises UsageError."""
+    if isinstance(when, str):
+        return parse_instant(when)
+    if isinstance(when, date) and not isinstance(when, datetime):
+        return date_ms(when.isoformat())
+    ms: object = when
     if isinstance(when, datetime):
         if when.tzinfo is None:
             raise UsageError(f"{when!r} has no time zone: add one, such as tzinfo=UTC")
-        return round(when.timestamp() * 1000)
-    if isinstance(when, date):
-        return date_ms(when.isoformat())
-    return parse_instant(when) if isinstance(when, str) else when
+        ms = round(when.timestamp() * 1000)
+    if not isinstance(ms, int) or not 0 <= ms <= TS_MS_MAX:
+        raise UsageError(f"time {when!r}: must be whole ms since the epoch, before the year 10000")
+    return ms
