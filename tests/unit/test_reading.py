@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tallyroll import Reader
 from tallyroll.errors import UsageError
 from tallyroll.limits import TS_MS_MAX
-from tests.harness.pipeline import HOUR, NOW, START, Pipeline, opened
+from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, opened
 
 BEGIN = "2026-11-20T08:00Z"  # of the current window
 AS_WRITTEN = [
@@ -118,6 +119,22 @@ def test_each_read_of_a_range_takes_text(reader: Reader) -> None:
         taken = {each: value for each, value in given.items() if each in signature(read).parameters}
         answer = read(**taken)
         assert not isinstance(answer, Iterator) or next(answer), name
+
+
+@pytest.mark.parametrize("key", ["", "k" * 3_000, "lone \ud800", None], ids=ascii)
+def test_what_is_no_key_is_refused_by_each_read(reader: Reader, key: Any) -> None:
+    given = {"key": key, "keys": [key], "event_id": "e1", "window": WINDOW, "day": START}
+    for read in (*reads_with(reader, "key").values(), reader.counts):
+        taken = {each: value for each, value in given.items() if each in signature(read).parameters}
+        with pytest.raises(UsageError, match=r"^key "):
+            read(**taken)
+
+
+@pytest.mark.parametrize("event_id", ["", "e" * 3_000, "lone \ud800"], ids=ascii)
+def test_what_is_no_id_is_refused_by_each_read(reader: Reader, event_id: str) -> None:
+    for read in (reader.event, reader.event_within, partial(reader.event_on, day=START)):
+        with pytest.raises(UsageError, match=r"^id "):
+            read("Ada", event_id)
 
 
 def test_its_public_names() -> None:

@@ -13,6 +13,7 @@ from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.windows import parse_instant
 from tallyroll.pipeline import Pipeline
 from tallyroll.reads.counts import COUNT_MS
+from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import PortReader
 from tallyroll.reads.steps import zone_named
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tallyroll.model.totals import Listed
     from tallyroll.model.windows import WindowId
     from tallyroll.reads.counts import Count
-    from tallyroll.reads.found import FoundEvent
+    from tallyroll.reads.found import Events, FoundEvent
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
     from tallyroll.reads.ranges.events import EventsPage
@@ -44,7 +45,7 @@ class Reader(PortReader):
         print(reader.count("Ada", since="2026-11-20T08:00Z").value)
 
     Make one for a process and keep it, since it caches counts. Each read takes times as `When`, and
-    else what it takes in `tallyroll.reads`. Raises UsageError for what is no time.
+    else what it takes in `tallyroll.reads`. Raises UsageError for what is no time, key or id.
     """
 
     @classmethod
@@ -101,7 +102,7 @@ class Reader(PortReader):
     ) -> list[Count]:
         """Count up to 100 keys by one read, in their order."""
         return super().counts(
-            keys,
+            [required_key(key) for key in keys],
             *_range(since, until),
             time_left_ms,
             consistent=consistent,
@@ -120,7 +121,7 @@ class Reader(PortReader):
     ) -> Curve:
         """A key's counts by the hour, day, week or month of a zone, such as `Europe/Berlin`."""
         found = zone_named(zone) if isinstance(zone, str) else zone
-        return super().series(key, *_range(since, until), step, found, time_left_ms)
+        return super().series(required_key(key), *_range(since, until), step, found, time_left_ms)
 
     def minutes(
         self,
@@ -132,7 +133,7 @@ class Reader(PortReader):
     ) -> Minutes:
         """A key's events by the minute, in windows that are not sealed, and divide an hour."""
         found = zone_named(zone) if isinstance(zone, str) else zone
-        return super().minutes(key, *_range(since, until), found, time_left_ms)
+        return super().minutes(required_key(key), *_range(since, until), found, time_left_ms)
 
     def event(
         self,
@@ -142,17 +143,36 @@ class Reader(PortReader):
         ts: When | None = None,
     ) -> FoundEvent:
         """An event of a window, or of the window of its time `ts`."""
-        return super().event(key, event_id, window, _open(ts))
+        return super().event(required_key(key), required_id(event_id), window, _open(ts))
 
     def event_on(self, key: str, event_id: str, day: When) -> EventMatches:
         """The events with this id on a day in UTC: a date, or its text, such as `2026-11-20`."""
-        return super().event_on(key, event_id, date_ms(day) if isinstance(day, str) else _ms(day))
+        return super().event_on(
+            required_key(key),
+            required_id(event_id),
+            date_ms(day) if isinstance(day, str) else _ms(day),
+        )
 
     def event_within(
         self, key: str, event_id: str, since: When | None = None, until: When | None = None
     ) -> EventMatches:
         """The events with this id in the windows that begin in [since, until)."""
-        return super().event_within(key, event_id, *_range(since, until))
+        return super().event_within(required_key(key), required_id(event_id), *_range(since, until))
+
+    def events(
+        self,
+        key: str,
+        window: WindowId,
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> Events:
+        """Up to `limit` events of a key in a window, from the `cursor` of another answer on."""
+        return super().events(
+            required_key(key), window, time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
 
     def events_within(
         self,
@@ -163,7 +183,7 @@ class Reader(PortReader):
         packed: bool = False,
     ) -> Iterator[FoundEvent]:
         """All events of a key in the windows that begin in [since, until), read page by page."""
-        return super().events_within(key, *_range(since, until), packed=packed)
+        return super().events_within(required_key(key), *_range(since, until), packed=packed)
 
     def events_page(
         self,
@@ -178,7 +198,12 @@ class Reader(PortReader):
     ) -> EventsPage:
         """Up to `limit` of these events, from the `cursor` of another page on."""
         return super().events_page(
-            key, *_range(since, until), time_left_ms, limit=limit, cursor=cursor, packed=packed
+            required_key(key),
+            *_range(since, until),
+            time_left_ms,
+            limit=limit,
+            cursor=cursor,
+            packed=packed,
         )
 
     def events_by_time(
@@ -191,7 +216,9 @@ class Reader(PortReader):
         packed: bool = False,
     ) -> EventsPage:
         """All of these events by their times; at most 1,000 of them, and a megabyte."""
-        return super().events_by_time(key, *_range(since, until), time_left_ms, packed=packed)
+        return super().events_by_time(
+            required_key(key), *_range(since, until), time_left_ms, packed=packed
+        )
 
     def top_within(
         self,
@@ -242,7 +269,7 @@ class Reader(PortReader):
         """The events of a key in the windows that begin from `since` on, and each that counts, for
         ever.
         """
-        return super().follow(key, _open(since))
+        return super().follow(required_key(key), _open(since))
 
 
 def _range(since: When | None, until: When | None) -> tuple[int | None, int | None]:
