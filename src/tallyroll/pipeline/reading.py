@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, cast, overload
 
 from tallyroll.adapters.glances import glances_on
 from tallyroll.errors import UsageError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallyroll.model.totals import Listed
     from tallyroll.model.windows import WindowId
     from tallyroll.reads.counts import Count
-    from tallyroll.reads.found import Events, FoundEvent
+    from tallyroll.reads.found import Events, FoundEvent, FoundSingle
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
     from tallyroll.reads.ranges.events import EventsPage
@@ -174,6 +174,26 @@ class Reader(PortReader):
             required_key(key), window, time_left_ms, limit=limit, cursor=cursor, packed=packed
         )
 
+    @overload
+    def events_within(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        *,
+        packed: Literal[False] = False,
+    ) -> Iterator[FoundSingle]: ...
+
+    @overload
+    def events_within(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        *,
+        packed: bool = False,
+    ) -> Iterator[FoundEvent]: ...
+
     def events_within(
         self,
         key: str,
@@ -265,11 +285,11 @@ class Reader(PortReader):
             *_range(since, until), prefix, time_left_ms, limit=limit, cursor=cursor
         )
 
-    def follow(self, key: str, since: When | None = None) -> Iterator[FoundEvent]:
+    def follow(self, key: str, since: When | None = None) -> Iterator[FoundSingle]:
         """The events of a key in the windows that begin from `since` on, and each that counts, for
         ever.
         """
-        return super().follow(required_key(key), _open(since))
+        return cast("Iterator[FoundSingle]", super().follow(required_key(key), _open(since)))
 
 
 def _range(since: When | None, until: When | None) -> tuple[int | None, int | None]:
