@@ -13,11 +13,16 @@ import pytest
 from rich.console import Console
 
 from tallyroll.cli import screen
-from tallyroll.cli.screen import bar, sparkline
+from tallyroll.cli.reads.watching import SPARKS, CountsView
+from tallyroll.cli.screen import Screen, bar, sparkline
 from tallyroll.errors import Missing, Throttled, Unknown
+from tallyroll.model.states import Status
+from tallyroll.reads.counting.singly import SingleGlances
+from tallyroll.reads.counts import Count, WindowCount
 from tests.cli.command_line import CommandLine
 from tests.harness.pipeline import NOW
 
+MISSING = {"20261120T080000Z": "it takes too long"}
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
@@ -71,6 +76,12 @@ def while_watched(
 
 def counting(cli: CommandLine, key: str, n: int) -> Callable[[], object]:
     return lambda: cli.pipeline.write(*({"key": key, "ts": NOW} for _ in range(n)))
+
+
+@pytest.fixture
+def eventual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a store in memory have eventual reads, as DynamoDB has."""
+    monkeypatch.setattr(SingleGlances, "has_eventual", True)
 
 
 def failing(
@@ -130,6 +141,30 @@ def test_a_picture_is_one_write_in_the_place_of_the_one_before_and_fits(
     assert end.rindex("\x1b[?25h") > end.rindex("\x1b[?25l"), "the cursor is shown again"
 
 
+@pytest.mark.parametrize(
+    ("columns", "key", "longest", "sparks"),
+    [(120, 24, 24, 12), (80, 24, 3, 12), (70, 24, 0, 5), (50, 9, 0, 0)],
+)
+def test_numbers_stay_whole_where_the_rest_does_not_fit(
+    columns: int, key: int, longest: int, sparks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(screen, "_console", lambda _: Console(file=terminal, width=columns))
+    shown = Screen(json=False)
+    view, pictures = CountsView(shown), []
+    for look in range(SPARKS + 2):
+        at, events = look * 2_000, look * 9_000_000 + 6_456_789
+        many = Count("k" * 30, events, 0, (), at)
+        pictures.append(view.picture(([many, Count("few", events, 0, (), at, MISSING)], 0)))
+    shown._out.print(pictures[-1])
+    lines = terminal.getvalue().splitlines()
+    assert all(len(line) <= columns for line in lines)
+    begins, drawn, ends = "k" * (key - 1) + "…", "█" * longest, "█" * sparks
+    numbers = ["123,456,789", "+4,500,000.0/s"]
+    assert lines[0].split() == [*filter(None, [begins, drawn, *numbers, ends])]
+    assert lines[1].split() == [*filter(None, ["few", drawn, "123,456,789", "or", "more"])]
+
+
 def test_what_is_not_answered_is_asked_again_beside_the_last_picture(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
@@ -165,6 +200,50 @@ def test_without_a_terminal_each_look_is_put_out(
     answer = cli.run("count", "a", "--watch")
     assert answer.row("a", "3", "3", "yes", "2026-11-20T08:30:00.000Z")
     assert answer.row("a", "5", "5", "yes", "2026-11-20T08:30:02.000Z")
+
+
+def test_an_eventual_look_says_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    assert cli.run("count", "a", "--watch", "--eventual").status == 0
+    assert "every 2 s, maybe a moment old; Ctrl-C ends" in terminal.pictures[1]
+
+
+@pytest.mark.usefixtures("eventual")
+def test_where_there_is_no_terminal_an_eventual_look_says_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    answer = cli.run("count", "a", "--watch", "--eventual")
+    assert answer.row("a", "1", "1", "yes", "2026-11-20T08:30:02.000Z")
+    assert answer.err.count("eventual: this look may be a moment old") == 1  # the first is not
+
+
+@pytest.mark.usefixtures("eventual")
+@pytest.mark.parametrize(("asked", "reads"), [(["--eventual"], "eventual"), ([], None)])
+def test_the_second_look_is_eventual_if_asked_for(
+    asked: list[str], reads: str | None, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    answer = cli.run("--json", "count", "a", "--watch", *asked)
+    assert [one.get("reads") for one in answer.json] == [None, reads]
+
+
+def test_a_single_look_cannot_be_eventual(cli: CommandLine) -> None:
+    refused = cli.run("count", "a", "--eventual")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--eventual: give it with --watch" in refused.err
+
+
+def test_a_retraction_and_an_older_look_are_no_negative_rate() -> None:
+    view = CountsView(Screen(json=False))
+    rates = []
+    for at, (events, retracted) in enumerate([(9, 0), (7, 2), (9, 4), (8, 4), (10, 4)]):
+        window = WindowCount("20261120T080000Z", events, 0, Status.OPEN, retracted=(retracted, 0))
+        view.picture(([Count("a", events, 0, (window,), at * 2_000)], 0))
+        rates.append(view._pace("a")[0])
+    assert rates == ["", "+0.0/s", "+2.0/s", "+0.0/s", "+1.0/s"]
 
 
 def test_lines_of_json_go_on_after_a_look_that_was_not_answered(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.walks import COMMANDS, DOCUMENTS, Block, blocks_of, reading
+from tests.docs.walks import COMMANDS, DOCUMENTS, ROOT, Block, blocks_of, reading
 from tests.harness.ports import free_ports
+from tests.harness.processes import ran
 
 BLOCKS = [block for path in DOCUMENTS for block in blocks_of(path)]
 FIRST_READ = "README.md"  # walked by each change, the others in the proof
@@ -35,3 +37,18 @@ def test_a_document_can_be_walked(document: str, tmp_path: Path) -> None:
         for block in BLOCKS:
             if block.document == document and block.how not in (None, ELSEWHERE):
                 reader.run(block)
+
+
+@pytest.mark.proof
+def test_the_python_of_reads_has_strict_types(tmp_path: Path) -> None:
+    blocks = [
+        each for each in BLOCKS if each.place.startswith("reading.md") and each.how == "python"
+    ]
+    assert len(blocks) > 8
+    names = [f"line_{block.line}.py" for block in blocks]
+    for name, block in zip(names, blocks, strict=True):
+        (tmp_path / name).write_text(block.text, encoding="utf-8")
+    options = ["--strict", "--config-file=", "--follow-imports=silent"]
+    command = [sys.executable, "-m", "mypy", *options, *names]
+    checked = ran(command, cwd=tmp_path, env={"MYPYPATH": str(ROOT / "src")})
+    assert checked.returncode == 0, checked.stdout

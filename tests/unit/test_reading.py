@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from tallyroll import Reader, errors
 from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.errors import ProofMismatch, UsageError
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Status
 from tallyroll.pipeline import reading
 from tests.harness.archives import archived
@@ -114,6 +118,83 @@ def test_archives_need_a_bucket(reader: Reader, monkeypatch: pytest.MonkeyPatch)
     for each in (reader, Reader.connect("votes")):
         with pytest.raises(UsageError, match=r"Reader.connect\(bucket=...\), or set"):
             each.events_archived("Ada")
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        -1,
+        10**16,
+        2**60,
+        2**70,
+        1.5,
+        datetime.max.replace(tzinfo=UTC),
+        datetime(1969, 1, 1, tzinfo=UTC),
+    ],
+    ids=repr,
+)
+def test_what_is_in_no_year_of_windows_is_refused(reader: Reader, since: Any) -> None:
+    with pytest.raises(UsageError, match=r"time .*: must be whole ms since the epoch"):
+        reader.count("Ada", since)
+    with pytest.raises(UsageError, match="must be whole ms"):
+        reader.event_on("Ada", "e0", since)
+    with pytest.raises(UsageError, match="must be whole ms"):
+        reader.event("Ada", "e0", ts=since)
+    with pytest.raises(UsageError):
+        reader.count("Ada", TS_MS_MAX)
+
+
+def reads_with(reader: Reader, *names: str) -> dict[str, Callable[..., Any]]:
+    """The public reads of these parameters, by their names."""
+    found = {name: getattr(reader, name) for name in dir(reader) if not name.startswith("_")}
+    return {
+        name: read
+        for name, read in found.items()
+        if callable(read) and {*names} <= {*signature(read).parameters}
+    }
+
+
+def test_each_read_of_a_range_takes_text(reader: Reader) -> None:
+    reads = reads_with(reader, "since")
+    assert len(reads) > 10
+    del reads["events_archived"]  # which needs a bucket
+    for name, read in reads.items():
+        given = {"key": "Ada", "keys": ["Ada"], "event_id": "e1", "since": BEGIN}
+        given["until"] = "2026-11-20T09:00Z"
+        taken = {each: value for each, value in given.items() if each in signature(read).parameters}
+        answer = read(**taken)
+        assert not isinstance(answer, Iterator) or next(answer), name
+
+
+@pytest.mark.parametrize("key", ["", "k" * 3_000, "lone \ud800", None], ids=ascii)
+def test_what_is_no_key_is_refused_by_each_read(reader: Reader, key: Any) -> None:
+    given = {"key": key, "keys": [key], "event_id": "e1", "window": WINDOW, "day": START}
+    for read in (*reads_with(reader, "key").values(), reader.counts):
+        taken = {each: value for each, value in given.items() if each in signature(read).parameters}
+        with pytest.raises(UsageError, match=r"^key "):
+            read(**taken)
+
+
+@pytest.mark.parametrize("event_id", ["", "e" * 3_000, "lone \ud800"], ids=ascii)
+def test_what_is_no_id_is_refused_by_each_read(reader: Reader, event_id: str) -> None:
+    for read in (reader.event, reader.event_within, partial(reader.event_on, day=START)):
+        with pytest.raises(UsageError, match=r"^id "):
+            read("Ada", event_id)
+
+
+def test_a_key_is_not_taken_for_a_list_of_its_letters(reader: Reader) -> None:
+    with pytest.raises(UsageError, match="keys 'Ada': give a list"):
+        reader.counts("Ada")
+
+
+def test_its_public_names() -> None:
+    shown = {name for name in dir(Reader) if not name.startswith("_")}
+    assert shown == {
+        *("connect", "count", "counts", "series", "minutes", "age_ms", "kept_ms", "shared_use"),
+        *("event", "event_on", "event_within", "follow", "pages_of"),
+        *("events", "events_within", "events_page", "events_by_time", "events_archived"),
+        *("top", "top_within", "total", "keys", "keys_page"),
+    }
 
 
 def test_it_connects_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,11 @@ class Screen:
         """Whether stdout is a terminal."""
         return self._out.is_terminal
 
+    @property
+    def columns(self) -> int:
+        """How many characters a line of stdout has."""
+        return self._out.width
+
     @contextmanager
     def live(self) -> Iterator[Callable[[RenderableType], None]]:
         """Shows pictures on a terminal, each in the place of the one before, at once."""
@@ -232,11 +237,11 @@ def printable(text: str, kept: str = "\n\t") -> str:
     )
 
 
-def bar(value: int, most: int) -> str:
-    """A bar of so many of `most`: at most 24 characters, at least one if there is anything."""
-    if value <= 0 or most <= 0:
+def bar(value: int, most: int, longest: int = BAR) -> str:
+    """A bar of so many of `most`: `longest` characters at most, one at least if there is any."""
+    if value <= 0 or most <= 0 or longest <= 0:
         return ""
-    return "█" * max(1, BAR * value // most)
+    return "█" * max(1, longest * value // most)
 
 
 def sparkline(values: Sequence[int]) -> str:

@@ -137,7 +137,9 @@ class Grid:
                 continue
             span = self.at(instant)
             if span.start != instant:
-                nearest = span.start if instant - span.start <= span.end - instant else span.end
+                is_last = span.end > TS_MS_MAX  # no text names its end, in the year 10000
+                near = instant - span.start <= span.end - instant
+                nearest = span.start if near or is_last else span.end
                 raise UsageError(
                     f"{name} {iso(instant)} lies inside a window: the nearest bound is"
                     f" {iso(nearest)}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, cast, overload
 
 from tallyroll.adapters.glances import glances_on
 from tallyroll.errors import UsageError
+from tallyroll.limits import TS_MS_MAX
+from tallyroll.model.amounts import shown
 from tallyroll.model.windows import parse_instant
 from tallyroll.pipeline import Pipeline
 from tallyroll.reads.counts import COUNT_MS
+from tallyroll.reads.http import required_id, required_key
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import PortReader
 from tallyroll.reads.steps import zone_named
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
     from tallyroll.model.totals import Listed
     from tallyroll.model.windows import WindowId
     from tallyroll.reads.counts import Count
-    from tallyroll.reads.found import FoundEvent
+    from tallyroll.reads.found import Events, FoundEvent, FoundSingle
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
+    from tallyroll.reads.ranges.events import EventsPage
     from tallyroll.reads.ranges.keys import KeysPage
     from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
     from tallyroll.reads.series import Curve
@@ -42,7 +46,7 @@ class Reader(PortReader):
         print(reader.count("Ada", since="2026-11-20T08:00Z").value)
 
     Make one for a process and keep it, since it caches counts. Each read takes times as `When`, and
-    else what it takes in `tallyroll.reads`. Raises UsageError for what is no time.
+    else what it takes in `tallyroll.reads`. Raises UsageError for what is no time, key or id.
     """
 
     _connected: Pipeline | None = None
@@ -107,8 +111,10 @@ class Reader(PortReader):
         eventual: bool = False,
     ) -> list[Count]:
         """Count up to 100 keys by one read, in their order."""
+        if isinstance(keys, str):  # a sequence, too: of its letters
+            raise UsageError(f"keys {shown(keys)}: give a list of them, or count() the one")
         return super().counts(
-            keys,
+            [required_key(key) for key in keys],
             *_range(since, until),
             time_left_ms,
             consistent=consistent,
@@ -127,7 +133,7 @@ class Reader(PortReader):
     ) -> Curve:
         """A key's counts by the hour, day, week or month of a zone, such as `Europe/Berlin`."""
         found = zone_named(zone) if isinstance(zone, str) else zone
-        return super().series(key, *_range(since, until), step, found, time_left_ms)
+        return super().series(required_key(key), *_range(since, until), step, found, time_left_ms)
 
     def minutes(
         self,
@@ -139,7 +145,7 @@ class Reader(PortReader):
     ) -> Minutes:
         """A key's events by the minute, in windows that are not sealed, and divide an hour."""
         found = zone_named(zone) if isinstance(zone, str) else zone
-        return super().minutes(key, *_range(since, until), found, time_left_ms)
+        return super().minutes(required_key(key), *_range(since, until), found, time_left_ms)
 
     def event(
         self,
@@ -149,17 +155,56 @@ class Reader(PortReader):
         ts: When | None = None,
     ) -> FoundEvent:
         """An event of a window, or of the window of its time `ts`."""
-        return super().event(key, event_id, window, _open(ts))
+        return super().event(required_key(key), required_id(event_id), window, _open(ts))
 
     def event_on(self, key: str, event_id: str, day: When) -> EventMatches:
         """The events with this id on a day in UTC: a date, or its text, such as `2026-11-20`."""
-        return super().event_on(key, event_id, date_ms(day) if isinstance(day, str) else _ms(day))
+        return super().event_on(
+            required_key(key),
+            required_id(event_id),
+            date_ms(day) if isinstance(day, str) else _ms(day),
+        )
 
     def event_within(
         self, key: str, event_id: str, since: When | None = None, until: When | None = None
     ) -> EventMatches:
         """The events with this id in the windows that begin in [since, until)."""
-        return super().event_within(key, event_id, *_range(since, until))
+        return super().event_within(required_key(key), required_id(event_id), *_range(since, until))
+
+    def events(
+        self,
+        key: str,
+        window: WindowId,
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> Events:
+        """Up to `limit` events of a key in a window, from the `cursor` of another answer on."""
+        return super().events(
+            required_key(key), window, time_left_ms, limit=limit, cursor=cursor, packed=packed
+        )
+
+    @overload
+    def events_within(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        *,
+        packed: Literal[False] = False,
+    ) -> Iterator[FoundSingle]: ...
+
+    @overload
+    def events_within(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        *,
+        packed: bool = False,
+    ) -> Iterator[FoundEvent]: ...
 
     def events_within(
         self,
@@ -170,7 +215,42 @@ class Reader(PortReader):
         packed: bool = False,
     ) -> Iterator[FoundEvent]:
         """All events of a key in the windows that begin in [since, until), read page by page."""
-        return super().events_within(key, *_range(since, until), packed=packed)
+        return super().events_within(required_key(key), *_range(since, until), packed=packed)
+
+    def events_page(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        packed: bool = False,
+    ) -> EventsPage:
+        """Up to `limit` of these events, from the `cursor` of another page on."""
+        return super().events_page(
+            required_key(key),
+            *_range(since, until),
+            time_left_ms,
+            limit=limit,
+            cursor=cursor,
+            packed=packed,
+        )
+
+    def events_by_time(
+        self,
+        key: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        packed: bool = False,
+    ) -> EventsPage:
+        """All of these events by their times; at most 1,000 of them, and a megabyte."""
+        return super().events_by_time(
+            required_key(key), *_range(since, until), time_left_ms, packed=packed
+        )
 
     def events_archived(
         self, key: str, since: When | None = None, until: When | None = None
@@ -184,14 +264,14 @@ class Reader(PortReader):
         """
         from tallyroll.pipeline.archived_ranges import WholeRange  # noqa: PLC0415 (seldom needed)
 
-        made = self._connected
+        named, span, made = required_key(key), _range(since, until), self._connected
         if made is None or not made.settings.bucket:
             raise UsageError(
                 "no bucket of archives: give it by Reader.connect(bucket=...), or set"
                 " TALLYROLL_BUCKET"
             )
         ports = (made.catalog, made.totals, made.bucket, made.codec, made.effects)
-        return WholeRange(self, *ports).events(key, *_range(since, until))
+        return WholeRange(self, *ports).events(named, *span)
 
     def top_within(
         self,
@@ -238,11 +318,11 @@ class Reader(PortReader):
             *_range(since, until), prefix, time_left_ms, limit=limit, cursor=cursor
         )
 
-    def follow(self, key: str, since: When | None = None) -> Iterator[FoundEvent]:
+    def follow(self, key: str, since: When | None = None) -> Iterator[FoundSingle]:
         """The events of a key in the windows that begin from `since` on, and each that counts, for
         ever.
         """
-        return super().follow(key, _open(since))
+        return cast("Iterator[FoundSingle]", super().follow(required_key(key), _open(since)))
 
 
 def _range(since: When | None, until: When | None) -> tuple[int | None, int | None]:
@@ -255,10 +335,15 @@ def _open(when: When | None) -> int | None:
 
 def _ms(when: When) -> int:
     """A time in ms since the epoch. Raises UsageError."""
+    if isinstance(when, str):
+        return parse_instant(when)
+    if isinstance(when, date) and not isinstance(when, datetime):
+        return date_ms(when.isoformat())
+    ms: object = when
     if isinstance(when, datetime):
         if when.tzinfo is None:
             raise UsageError(f"{when!r} has no time zone: add one, such as tzinfo=UTC")
-        return round(when.timestamp() * 1000)
-    if isinstance(when, date):
-        return date_ms(when.isoformat())
-    return parse_instant(when) if isinstance(when, str) else when
+        ms = round(when.timestamp() * 1000)
+    if not isinstance(ms, int) or not 0 <= ms <= TS_MS_MAX:
+        raise UsageError(f"time {when!r}: must be whole ms since the epoch, before the year 10000")
+    return ms

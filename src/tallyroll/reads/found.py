@@ -33,6 +33,15 @@ class FoundEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundSingle(FoundEvent):
+    """The type of what is found where packets are unpacked: an event, and the window that holds it.
+    Its values are made as `FoundEvent`.
+    """
+
+    what: StoredEvent
+
+
+@dataclass(frozen=True, slots=True)
 class Events:
     """Events (or packets) of a key in one window, in the order of their ids.
 

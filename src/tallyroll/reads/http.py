@@ -42,7 +42,7 @@ from tallyroll.reads.described.routes import (
 from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.minutes import minutes_json
-from tallyroll.reads.ranges.dated import matches_json
+from tallyroll.reads.ranges.dated import event_shown, matches_json
 from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.keys import keys_page_json
 from tallyroll.reads.ranges.largest import total_json
@@ -264,11 +264,11 @@ def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswe
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
     if date := parameters.get("date"):
-        matches = reader.event_shown(key, event_id, date_ms(date))
+        matches = event_shown(reader, key, event_id, date_ms(date))
         return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
     if since is not None or until is not None:
-        matches = reader.event_shown(key, event_id, None, since, until)
+        matches = event_shown(reader, key, event_id, None, since, until)
         return HttpAnswer(200, matches_json(matches, BYTES_MAX))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
     chosen = required_window(window) if window else None

@@ -61,6 +61,8 @@ def test_a_range_lies_on_bounds() -> None:
     HOURLY.check_range(None, None)
     with pytest.raises(UsageError, match=r"the nearest bound is 2026-11-20T08:00:00\.000Z"):
         HOURLY.check_range(START + 1, None)
+    with pytest.raises(UsageError, match=r"the nearest bound is 9999-12-31T23:00:00\.000Z"):
+        HOURLY.check_range(None, TS_MS_MAX)
     with pytest.raises(UsageError, match="is not before until"):
         HOURLY.check_range(START, START)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
 TIME_LEFT_MS = 60_000
+EVENTUALLY = ", maybe a moment old"
 _WHERE = exclusive()
 _SHOWN = exclusive()
 
@@ -100,8 +101,9 @@ def count(
         _show_counts(*looked, run.screen, windows=windows)
 
     if watch:
-        picture = CountsView().picture
-        return Watch(run.screen, made.effects, COUNTS_MS, look, show, picture).until_ended()
+        picture = CountsView(run.screen).picture
+        manner = EVENTUALLY if eventual else ""
+        return Watch(run.screen, made.effects, COUNTS_MS, look, show, picture, manner).until_ended()
     counts, waiting = look()
     show((counts, waiting))
     return int(not all(counted.complete for counted in counts))
@@ -157,6 +159,10 @@ def _show_counts(counts: Sequence[Count], waiting: int, screen: Screen, *, windo
             screen.table(
                 ("key", "window", "state", *named),
                 [(c.key, w.window, w.status, *sums(w)) for c in counts for w in c.windows],
+            )
+        if any(counted.source == "eventual" for counted in counts):
+            screen.tell(
+                "eventual: this look may be a moment old, and go back behind an earlier one"
             )
     if waiting:
         screen.tell(_waits(waiting))

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tallyroll.cli.screen import Screen, bar, number_of, printable, sparkline
+from tallyroll.cli.screen import BAR, Screen, bar, number_of, printable, sparkline
 from tallyroll.errors import Throttled, Unknown
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 COUNTS_MS, STATUS_MS = 2_000, 5_000
 SPARKS = 12
 KEY_MAX = 24
+GAPS = 8  # columns of the screen between the five of a picture
 T = TypeVar("T")
 
 
@@ -31,7 +33,7 @@ T = TypeVar("T")
 class Watch(Generic[T]):
     """Looks every `every_ms` until it is interrupted: `picture` is what a terminal shows of a look;
     where there is none, or JSON is asked for, `lines` puts it out. What was not answered is asked
-    again; the picture stays, and says so.
+    again; the picture stays, and says so. `manner` is what its last line says of each look.
     """
 
     screen: Screen
@@ -40,6 +42,7 @@ class Watch(Generic[T]):
     look: Callable[[], T]
     lines: Callable[[T], None]
     picture: Callable[[T], RenderableType]
+    manner: str = ""
 
     def until_ended(self) -> int:
         """Watch; the exit status. Raises what the first look raises, and errors that stay."""
@@ -70,7 +73,8 @@ class Watch(Generic[T]):
         with self.screen.live() as show:
             shown, said = self.picture(found), ""
             while True:
-                when = f"{_clock(self.effects.now())} UTC, every {self.every_ms // 1000} s"
+                every = f"every {self.every_ms // 1000} s{self.manner}"
+                when = f"{_clock(self.effects.now())} UTC, {every}"
                 show(Group(shown, Text(printable(said or f"{when}; Ctrl-C ends"), style="dim")))
                 self.effects.sleep(self.every_ms)
                 try:
@@ -81,8 +85,11 @@ class Watch(Generic[T]):
 
 @dataclass(eq=False)
 class CountsView:
-    """Counts as bars, with their rates."""
+    """Counts as bars, with their rates. Where a line has not enough columns for all, the bar is
+    shorter, then the sparkline, then the key; the numbers stay whole.
+    """
 
+    screen: Screen
     seen: dict[str, deque[tuple[int, int]]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=SPARKS + 1))
     )
@@ -90,17 +97,27 @@ class CountsView:
     def picture(self, looked: tuple[Sequence[Count], int]) -> RenderableType:
         """The picture of the counts of all keys; so many messages wait in the queue."""
         counts, waiting = looked
-        table = Table(box=None, pad_edge=False, show_header=False, expand=False)
-        table.add_column(max_width=KEY_MAX, no_wrap=True, overflow="ellipsis")
-        for _ in range(4):
-            table.add_column(justify="right" if table.columns[1:] else "left", no_wrap=True)
-        most = max(count.events for count in counts)
+        rows = []
         for count in counts:
             self._add(count)
-            rate, spark = self._pace(count.key)
             events = f"{count.events:,}" + ("" if count.complete else " or more")
-            cells = (printable(count.key, kept=""), bar(count.events, most), events, rate, spark)
-            table.add_row(*map(Text, cells))
+            rows.append((printable(count.key, kept=""), events, *self._pace(count.key)))
+        keys, *numbers, sparks = zip(*rows, strict=True)
+        whole = [max(map(len, texts)) for texts in numbers]
+        left = max(1, self.screen.columns - sum(whole) - GAPS)
+        key_cells = min(KEY_MAX, max(map(cell_len, keys)), left)
+        spark_cells = min(len(max(sparks, key=len)), left - key_cells)
+        bar_cells = min(BAR, left - key_cells - spark_cells)
+        table = Table(box=None, pad_edge=False, show_header=False, expand=False)
+        table.add_column(max_width=key_cells, no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True)
+        for cells in (*whole, spark_cells):
+            table.add_column(justify="right", no_wrap=True, min_width=cells)
+        most = max(count.events for count in counts)
+        for count, (key, events, rate, spark) in zip(counts, rows, strict=True):
+            latest = spark[max(0, len(spark) - spark_cells) :]
+            cells_of = (key, bar(count.events, most, bar_cells), events, rate, latest)
+            table.add_row(*map(Text, cells_of))
         notes = [_missing(count) for count in counts if not count.complete]
         if waiting:
             notes.append(f"{number_of(waiting, 'message')} in the queue")
@@ -108,17 +125,19 @@ class CountsView:
 
     def _add(self, count: Count) -> None:
         if count.complete:  # what is missing for a while is no event that came after it
-            self.seen[count.key].append((count.as_of, count.events))
+            self.seen[count.key].append((count.as_of, count.events + count.retracted[0]))
 
     def _pace(self, key: str) -> tuple[str, str]:
-        """Events a second since the look before, and how many came between all looks."""
+        """Events a second since the look before, and how many came between all looks. A retraction
+        takes none of them away; if an eventual look goes back behind the one before, none came.
+        """
         seen = [*self.seen[key]]
         pairs = [*pairwise(seen)]
         steps = [max(0, after - before) for (_, before), (_, after) in pairs]
         if not pairs:
             return "", ""
-        (since, before), (at, after) = pairs[-1]
-        rate = 1000 * (after - before) / max(1, at - since)
+        (since, _), (at, _) = pairs[-1]
+        rate = 1000 * steps[-1] / max(1, at - since)
         return f"{rate:+,.1f}/s", sparkline(steps)
 
 

@@ -104,20 +104,6 @@ class DatedReads(Lookups):
         """
         return self._matches(_Search(key, event_id, None), partial(self._span, None, since, until))
 
-    def event_shown(
-        self,
-        key: str,
-        event_id: str,
-        day: int | None = None,
-        since: int | None = None,
-        until: int | None = None,
-    ) -> EventMatches:
-        """What `event_on` gives for a day, or else `event_within`, as far as one answer shows it:
-        holds about a megabyte of events, and one more, in memory.
-        """
-        search = _Search(key, event_id, BYTES_MAX)
-        return self._matches(search, partial(self._span, day, since, until))
-
     def _span(
         self, day: int | None, since: int | None, until: int | None, calendar: Calendar
     ) -> Span:
@@ -257,6 +243,21 @@ class DatedReads(Lookups):
             return self._found(key, window, what)
         except Archived as error:
             return error
+
+
+def event_shown(
+    reads: DatedReads,
+    key: str,
+    event_id: str,
+    day: int | None = None,
+    since: int | None = None,
+    until: int | None = None,
+) -> EventMatches:
+    """What `event_on` gives for a day, or else `event_within`, as far as one answer shows it: holds
+    about a megabyte of events, and one more, in memory.
+    """
+    search = _Search(key, event_id, BYTES_MAX)
+    return reads._matches(search, partial(reads._span, day, since, until))  # noqa: SLF001
 
 
 def matches_json(matches: EventMatches, most: int | None = None) -> dict[str, Any]:

@@ -52,10 +52,10 @@ class FollowingReads(RangeReads):
         open_ones: dict[WindowId, _Followed] = {}
         ended: set[WindowId] = set()
         while True:
-            yield from self.look(key, start, open_ones, ended)
+            yield from self._counted_since(key, start, open_ones, ended)
             self._effects.sleep(FOLLOW_MS)
 
-    def look(
+    def _counted_since(
         self, key: str, since: int, open_ones: dict[WindowId, _Followed], ended: set[WindowId]
     ) -> Iterator[FoundEvent]:
         """The events that counted since the last look, in the order of their windows and ids."""
