@@ -32,10 +32,10 @@ from tallyroll.settings import Settings
 ROUNDS, WARM_UP = 30, 5
 KEYS = 100
 TIME_LEFT_MS = 60_000
-HOT = "hot"
-STRIPES = 100  # of the hot key
+HOT, KEY = "hot", "key-0"
+STRIPES, FEW = 100, 8  # of the hot key, and of each other one
 SETTINGS = Settings(
-    name="reading", window_seconds=3600, shards=STRIPES, stripes_min=8, cache_live_ms=0
+    name="reading", window_seconds=3600, shards=STRIPES, stripes_min=FEW, cache_live_ms=0
 )
 
 
@@ -61,7 +61,9 @@ class Ways:
         return {
             "a count, cold": lambda: reader.count(HOT, consistent=True).events,
             "a count, warm": lambda: reader.count(HOT).events,
-            f"a bare BatchGetItem of its {STRIPES} stripes": self.batch,
+            f"a count of {FEW} stripes, cold": lambda: reader.count(KEY, consistent=True).events,
+            f"a count of {FEW} stripes, warm": lambda: reader.count(KEY).events,
+            f"a bare BatchGetItem of the {STRIPES} stripes": self.batch,
             f"{STRIPES} Queries in turn": self.queries,
             f"{KEYS} keys by one count, warm": together,
             f"{KEYS} keys by a count each, warm": single,

@@ -196,6 +196,8 @@ def format_amount(amount: int) -> str:
 
 def read_amount(text: str) -> int:
     """The amount of a number that a store returned ('12', '0.5', '1E+3')."""
+    if text.isdecimal():  # most are whole
+        return int(text) * MICROS
     return int(_EXACT.to_integral_exact(_EXACT.scaleb(Decimal(text), VALUE_DECIMALS_MAX)))
 
 

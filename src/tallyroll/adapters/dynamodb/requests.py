@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
+from math import ceil
 from typing import Any, TypeVar
 
 from tallyroll.adapters.aws.client import Caller, response_of, retried
@@ -188,14 +189,14 @@ def batch_get(
     """The existing items of distinct (table, key), in no order, each with its table; `eventual`,
     as they were a moment ago, for half the read units.
 
-    Requests 100 keys at a time, of several tables at once, concurrently. Raises Throttled if keys
-    stay unprocessed for 8 tries, and Missing if one of the tables does not exist.
+    Requests at most 100 keys at a time, of several tables at once, concurrently, and about as many
+    in each request. Raises Throttled if keys stay unprocessed for 8 tries, and Missing if one of
+    the tables does not exist.
     """
     get = _get_batch_eventually if eventual else _get_batch
-    trips = [
-        partial(get, caller, effects, places[at : at + BATCH_GET_KEYS_MAX])
-        for at in range(0, len(places), BATCH_GET_KEYS_MAX)
-    ]
+    requests = ceil(len(places) / BATCH_GET_KEYS_MAX)
+    bounds = [len(places) * number // max(1, requests) for number in range(requests + 1)]
+    trips = [partial(get, caller, effects, places[at:end]) for at, end in pairwise(bounds)]
     return [found for trip in effects.together(trips, TRIPS_AT_ONCE) for found in trip]
 
 

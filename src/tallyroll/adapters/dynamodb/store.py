@@ -96,7 +96,7 @@ class Widths:
 
     def note(self, spec: Spec, stripe: Tally) -> None:
         """Take note of what a stripe says."""
-        if stripe.raised > self.of(spec, stripe.key):
+        if stripe.raised and stripe.raised > self.of(spec, stripe.key):
             self._raised[spec.table, stripe.key] = stripe.raised
             if len(self._raised) > WIDTHS_KEPT:
                 self._raised.pop(next(iter(self._raised)), None)
