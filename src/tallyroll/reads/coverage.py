@@ -27,19 +27,22 @@ def rolled_within(
     since: int,
     until: int,
     fits: Callable[[Period], bool] = every,
+    genesis: int = 0,
 ) -> list[PeriodState]:
     """The rolled-up months that lie wholly in [since, until) ms, and rolled-up days of the rest;
-    only those that fit.
+    only those that fit. Few are before `genesis` (ms), where the first window begins that was not
+    opened in its past.
 
     No period lies within another.
     """
     if until - since < DAY_MS:
         return []
     first, last = month_of(since).name, month_of(until - 1)
-    # Mostly all months are rolled up but the last two: days of the others are asked for beside the
-    # months, and not after them.
+    # Mostly all months since the first are rolled up but the last two: days of the others are asked
+    # for beside the months, and not after them.
     before = month_of(last.start - 1).start if last.start else 0
-    guessed = uncovered(since, until, [Period(since, before, "")] if since < before else [])
+    begun = month_of(max(since, genesis)).start
+    guessed = uncovered(since, until, [Period(begun, before, "")] if begun < before else [])
     if month_of(since).start < since < before:
         guessed.insert(0, (since, month_of(since).end))
     asked = [partial(catalog.periods, first, last.name)]

@@ -96,6 +96,21 @@ def test_days_of_months_that_are_not_rolled_up_though_they_are_old_are_asked_for
     assert len(catalog.asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("genesis", "asked"), [(OCTOBER.start + DAY_MS, 3), (NOVEMBER.start + 1, 2), (DECEMBER.end, 2)]
+)
+def test_nothing_is_asked_for_after_the_months_of_a_pipeline_without_a_past(
+    genesis: int, asked: int
+) -> None:
+    """Some windows were opened in the past, in a month that is not rolled up."""
+    opened = day_of(month_of(OCTOBER.start - 1).start)
+    months = [name for name in MONTHS[:2] if name >= month_of(genesis).name]
+    catalog = _Catalog(opened.name, FIRST.name, *months)
+    found = rolled_within(catalog, StillEffects(), 0, SECOND.end, genesis=genesis)
+    assert [state.name for state in found] == [*months, opened.name, FIRST.name]
+    assert len(catalog.asked) == asked
+
+
 def test_sums_that_do_not_stand_are_not_read() -> None:
     catalog = _Catalog(FIRST.name)
     catalog._periods[SECOND.name] = PeriodState(SECOND.name, 4, rolled=3)

@@ -128,7 +128,8 @@ class Planner:
         since = of.since or 0
         end = end if of.until is None else of.until
         spans = pointer.spans(since, end) if pointer else []
-        jobs: list[Callable[[], _Listed]] = [partial(self._periods, of, end)]
+        genesis = calendar.genesis if isinstance(calendar, Calendar) else 0
+        jobs: list[Callable[[], _Listed]] = [partial(self.rolled, of, end, genesis)]
         jobs += [partial(self._catalog.windows_with_specs, span.start, span.end) for span in spans]
         found = self._effects.together(jobs, READS_AT_ONCE)
         rolled = [state for each in found if isinstance(each, list) for state in each]
@@ -153,12 +154,9 @@ class Planner:
         met = frozenset(window.id for window in windows)
         return ReadPlan(of, pointer, end, tuple(rolled), live, begun, met, revisions)
 
-    def rolled(self, of: Range, end: int) -> list[PeriodState]:
-        """The rolled-up periods of a range that fit, ascending."""
+    def rolled(self, of: Range, end: int, genesis: int = 0) -> list[PeriodState]:
+        """The rolled-up periods of a range that fit, ascending; see `rolled_within`."""
         if of.fits is None:
             return []
-        found = rolled_within(self._catalog, self._effects, of.since or 0, end, of.fits)
+        found = rolled_within(self._catalog, self._effects, of.since or 0, end, of.fits, genesis)
         return sorted(found, key=lambda state: period_of(state.name))
-
-    def _periods(self, of: Range, end: int) -> _Listed:
-        return self.rolled(of, end)
