@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto import mock_aws
 
-from tallyroll.adapters.aws.client import make_client
+from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.layout import data_dir, prefix_of, progress_dir, proof_key, summary_key
@@ -122,6 +123,33 @@ def test_notes_of_progress_alone_have_the_tag_by_which_they_are_deleted() -> Non
         tags = client.get_object_tagging(Bucket="archives", Key=key)["TagSet"]
         assert tags == ([{"Key": TAG_PASSING, "Value": "true"}] if key in notes else [])
         assert bucket.put_once(key, b"2") == b"1"
+
+
+@mock_aws
+@pytest.mark.parametrize("denied", [{"Tagging"}, {"Tagging", "Body"}], ids=["tag", "all"])
+def test_a_bucket_that_denies_the_tag_gets_the_notes_without_it(
+    denied: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make_client("s3")
+    client.create_bucket(Bucket="archives")
+    bucket = Pipeline(Settings(bucket="archives"), SteadyEffects()).bucket
+    call = Caller.call
+
+    def denying(caller: Caller, operation: str, /, **params: Any) -> Any:
+        if operation == "PutObject" and denied & {*params}:
+            raise Refused("PutObject: AccessDenied", "AccessDenied")
+        return call(caller, operation, **params)
+
+    monkeypatch.setattr(Caller, "call", denying)
+    note = f"{progress_dir(prefix_of('votes', '20261120T080000Z', 'one'))}proof-00000.json"
+    if "Body" in denied:
+        with pytest.raises(Refused, match="AccessDenied"):
+            bucket.put(note, b"1")
+        return
+    assert bucket.put_once(note, b"1") == b"1"
+    bucket.put(note, b"2")
+    assert bucket.get(note) == b"2"
+    assert not client.get_object_tagging(Bucket="archives", Key=note)["TagSet"]
 
 
 def test_stamps_tell_one_content_from_another(archives: ArchiveBucket) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ CHECKSUM = "CRC32"  # of every part; S3 checks it when the upload is completed
 # Source: Amazon S3 User Guide, "How to prevent object overwrites with conditional writes".
 _EXISTS = "PreconditionFailed"
 _CONFLICT = "ConditionalRequestConflict"
+_DENIED = "AccessDenied"
 
 
 @dataclass
@@ -29,14 +30,15 @@ class S3Bucket:
     name: str
 
     def put(self, key: str, body: bytes) -> None:
-        self.caller.read("PutObject", Bucket=self.name, Key=key, Body=body, **_tags(key))
+        given = {"Bucket": self.name, "Key": key, "Body": body}
+        self._tagged(key, lambda tags: self.caller.read("PutObject", **given, **tags))
 
     def put_once(self, key: str, body: bytes) -> bytes:
-        given = {"Bucket": self.name, "Key": key, "Body": body, **_tags(key)}
+        given = {"Bucket": self.name, "Key": key, "Body": body, "IfNoneMatch": "*"}
 
         def put() -> bytes:
             try:
-                self.caller.call("PutObject", IfNoneMatch="*", **given)
+                self._tagged(key, lambda tags: self.caller.call("PutObject", **given, **tags))
             except Refused as error:
                 if error.code != _EXISTS:
                     raise
@@ -44,6 +46,18 @@ class S3Bucket:
             return body
 
         return retried(self.effects, REQUEST, put, lambda error: error.code == _CONFLICT)
+
+    def _tagged(self, key: str, put: Callable[[Mapping[str, str]], object]) -> None:
+        """Put an object with the tags of its key; without them, if these are denied, as by the
+        policy of a bucket of another account: then no rule deletes the object.
+        """
+        tags = _tags(key)
+        try:
+            put(tags)
+        except Refused as error:
+            if not tags or error.code != _DENIED:
+                raise
+            put({})
 
     def start_upload(self, key: str) -> str:
         reply = self.caller.read(
