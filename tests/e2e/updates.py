@@ -52,6 +52,9 @@ def _resource_updated(id_: str, resource: Resource, resources: Any, **where: str
         return original  # its policies changed, or what it depends on
     if changed := replaced_by(before, resource):
         return _replaced(id_, resources, changed)
+    if resource["Type"] == "AWS::S3::Bucket":  # moto looks for its name there
+        named = {"BucketName": original.name, **resource["Properties"]}
+        resource = {**resource, "Properties": named}
     updated: Any = _update_in_place(id_, resource, resources, **where)
     if resource["Type"] == "AWS::SQS::Queue":
         _set_attributes(original.name, clean_json(resource["Properties"], resources))
