@@ -9,6 +9,7 @@ now and for ever. A window of which nothing is left to list cannot end a later p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -94,7 +95,8 @@ class RangeReads(Lookups):
             check_query(RangeQuery(key, query.span, packed), query, since, until)
             if calendar.grid.at(place.window).start != place.window:
                 raise UsageError("the cursor is of a window that there is not: begin again")
-        page = self._page_of(calendar.grid, query, place, limit, BYTES_MAX, time_left_ms)
+        with self._remedied(query):
+            page = self._page_of(calendar.grid, query, place, limit, BYTES_MAX, time_left_ms)
         if page.then is None:
             return page
         return replace(page, cursor=range_cursor(secret, query, page.then))
@@ -118,9 +120,10 @@ class RangeReads(Lookups):
         then: RangePlace | None = place
         while then:
             streamed = then.position == BEGIN  # a large window is read by itself
-            page = self._page_of(
-                grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS, streamed=streamed
-            )
+            with self._remedied(query):
+                page = self._page_of(
+                    grid, query, then, STREAMED_EVENTS, STREAMED_BYTES, COUNT_MS, streamed=streamed
+                )
             if page.then == then:
                 raise Throttled("events: nothing of a page could be read in time", "NoProgress")
             yield page
@@ -136,26 +139,18 @@ class RangeReads(Lookups):
             raise archived(f"events of {key!r}", archives, windows, remedy=True)
         return span
 
-    def _page_of(
-        self,
-        grid: Grid,
-        query: RangeQuery,
-        place: RangePlace,
-        most: int,
-        size: int,
-        time_left_ms: int,
-        *,
-        streamed: bool = False,
-    ) -> EventsPage:
-        """`_page_read`; if a window was dropped, with the remedy for the whole range."""
+    @contextmanager
+    def _remedied(self, query: RangeQuery) -> Iterator[None]:
+        """Let an error that a window was dropped say since when none of the range was."""
         try:
-            return self._page_read(grid, query, place, most, size, time_left_ms, streamed=streamed)
+            yield
         except Archived as gone:
             windows = self._catalog.windows(query.span.start, query.span.end)
             archives = gone.archives or {gone.window: gone.prefix}
-            raise archived(f"events of {query.key!r}", archives, windows, remedy=True) from None
+            what = f"events of {query.key!r}"
+            raise archived(what, archives, windows, remedy=True) from None
 
-    def _page_read(
+    def _page_of(
         self,
         grid: Grid,
         query: RangeQuery,
@@ -312,7 +307,8 @@ class RangeReads(Lookups):
         query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
         place = RangePlace(query.span.start)
         most = ORDERED_MAX + 1
-        page = self._page_of(calendar.grid, query, place, most, BYTES_MAX, time_left_ms)
+        with self._remedied(query):
+            page = self._page_of(calendar.grid, query, place, most, BYTES_MAX, time_left_ms)
         if page.complete and (page.then or len(page.found) > ORDERED_MAX):
             raise UsageError(
                 f"order time: there are more than {ORDERED_MAX:,} events, or than a megabyte of"
