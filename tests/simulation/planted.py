@@ -26,7 +26,7 @@ Patch = pytest.MonkeyPatch
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, a seed that finds it and nothing without it, and the weather in which it does."""
+    """A bug, the first seed to look for it in, and the weather in which it shows."""
 
     bug: Callable[[Patch], None]
     seed: int

@@ -118,9 +118,10 @@ SLOW_SEALS: Mapping[str, object] = {
     **dict.fromkeys(("crash", "stall", "refused", "unanswered", "tardy"), 0.0),
 }
 SLOW_ROWS: Mapping[str, object] = {"slow_verb": "commit", "slow_ms": 12_000, "belated": 0.0}
+SLOWER_ROWS: Mapping[str, object] = {"slow_verb": "commit", "slow_ms": 30_000}
 PLANTED = (
     Planted(gate_read_before_the_rows_alone, 0, SLOW_ROWS),
-    Planted(stored_taken_for_listed, 0),
+    Planted(stored_taken_for_listed, 0, SLOWER_ROWS),
     Planted(own_list_taken_for_the_winning_one, 71, SLOW_SEALS),
     Planted(unknown_insert_taken_for_done, 0),
     Planted(rows_read_without_a_look, 1),
