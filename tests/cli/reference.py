@@ -38,6 +38,7 @@ COMMANDS = (
     "dlq",
     "dlq list",
     "dlq show",
+    "dlq find",
     "dlq redrive",
     "dlq save",
     "dlq delete",

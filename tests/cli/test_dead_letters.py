@@ -108,6 +108,14 @@ def test_a_letter_is_shown_by_either_id(mixed: CommandLine) -> None:
     assert mixed.dead_letters.count().visible == 4
 
 
+def test_letters_are_found_by_a_text(mixed: CommandLine) -> None:
+    every = mixed.run("--json", "dlq", "show", "--reason", "not-json").json
+    found = mixed.run("--json", "dlq", "find", every[0]["message"]).json
+    assert [one["letter"] for one in found] == [every[0]["letter"]]
+    none = mixed.run("dlq", "find", "a text that no letter has")
+    assert (none.status, "no such dead letter" in none.err) == (1, True)
+
+
 def test_letters_are_shown_by_reason(mixed: CommandLine) -> None:
     answer = mixed.run("--json", "dlq", "show", "--reason", "too-late", "--reason", "undelivered")
     assert [told["reason"] for told in answer.json] == ["too-late", "too-late", "undelivered"]

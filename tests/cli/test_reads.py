@@ -51,6 +51,15 @@ def test_one_event(written: CommandLine) -> None:
     }
 
 
+def test_what_holds_an_event_and_a_key(written: CommandLine) -> None:
+    spec = written.pipeline.spec()
+    (found,) = written.run("--json", "event", "k", "p:1", "--window", WINDOW, "--where").json
+    assert (found["record"], found["shard"]) == ("p", spec.shard("k", "p"))
+    (key,) = written.run("--json", "count", "k", "--where").json[1:]
+    assert (key["key"], key["window"], key["events"]) == ("k", WINDOW, 5)
+    assert (key["table"], key["shards"]) == (spec.table, spec.shards) == (found["table"], 4)
+
+
 def test_an_event_by_its_date(written: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyroll.cli.arguments.now_ms", lambda: NOW)
     one = written.run("event", "k", "e2", "--date", "today")

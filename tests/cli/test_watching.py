@@ -257,6 +257,31 @@ def test_lines_of_json_go_on_after_a_look_that_was_not_answered(
     assert "no answer: GetItem" in answer.err
 
 
+def test_the_largest_keys_are_watched(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    for key, events in (("a", 30), ("b", 20), ("c", 10), ("d", 5)):
+        counting(cli, key, events)()
+    while_watched(cli, monkeypatch, counting(cli, "d", 35))
+    assert cli.run("top", "--since", "20261120T080000Z", "--watch", "-n", "3").status == 0
+    first, second = [
+        {line.split()[0]: line.split()[2] for line in picture.splitlines() if "█" in line}
+        for picture in terminal.pictures[:2]
+    ]
+    assert (first, second) == ({"a": "30", "b": "20", "c": "10"}, {"d": "40", "a": "30", "b": "20"})
+    assert "every 2 s, 0 read units a minute; Ctrl-C ends" in terminal.pictures[0]
+
+
+def test_without_a_terminal_each_look_at_the_largest_keys_is_put_out(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_watched(cli, monkeypatch, counting(cli, "a", 1))
+    answer = cli.run("--json", "top", "--since", "20261120T080000Z", "--watch")
+    assert [[one["events"] for one in look["counts"]] for look in answer.json] == [[], [1]]
+    assert "key" in cli.run("top", "--since", "20261120T080000Z", "--watch").out
+    assert cli.run("top", "--window", "current", "--watch").status == 2
+
+
 def test_status_is_watched(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:

@@ -13,9 +13,10 @@ from tallyroll.errors import StoreError
 from tallyroll.model.states import Status
 from tallyroll.model.windows import window_start
 from tallyroll.ports.gauges import Gauge
+from tallyroll.ports.stack import AlarmCard
 from tests.cli.command_line import CommandLine
 from tests.console.asking import Asked, Clock, api
-from tests.harness.doctoring import first, grown
+from tests.harness.doctoring import FakeStack, first, grown
 from tests.harness.pipeline import MINUTE, WINDOW
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "\u202eabc", " ", "a&key=b#c", "%00+;")
@@ -48,6 +49,8 @@ def test_a_key_is_found_with_what_holds_it(ask: Callable[..., Asked], cli: Comma
     dropped = next(one for one in found["places"] if one["state"] == Status.DROPPED)
     assert dropped["table"] is None
     assert dropped["archive"] == cli.pipeline.state(dropped["window"]).attempt.archive
+    assert found["places"] == cli.run("--json", "count", "k1", "--where").json[1:]
+    assert dropped["archive"] in cli.run("count", "k1", "--where").out
 
 
 def test_a_key_is_found_in_windows_that_are_rolled_up(
@@ -79,6 +82,9 @@ def test_letters_are_found_by_reason_and_text(ask: Callable[..., Asked], cli: Co
     found = ask(api("letters", text="FORGED")).json
     assert [one["reason"] for one in found["letters"]] == ["bad-key"]
     assert found["groups"] == cli.run("--json", "dlq", "list").json
+    assert [one["letter"] for one in cli.run("--json", "dlq", "find", "FORGED").json] == [
+        one["letter"] for one in found["letters"]
+    ]
     assert len(ask(api("letters", reason="not-json")).json["letters"]) == 1
 
 
@@ -94,6 +100,24 @@ def test_what_others_show_is_kept_a_while(
     [status] = cli.run("--json", "status").json
     assert said["status"]["queue"] == status["queue"]
     assert status["queue"]["visible"] == 1
+
+
+def test_metrics_alarms_and_shape_are_those_of_the_command(
+    ask: Callable[..., Asked], cli: CommandLine
+) -> None:
+    cli.gauges.values = {Gauge.THROTTLED: [0, 7, 2], Gauge.BATCHES: StoreError("denied", "Denied")}
+    cli.stack = FakeStack(alarming=[AlarmCard("votes-dead-letters", True, [], "ALARM", "wait")])
+    said = ask("/api/health").json
+    [status] = cli.run("--json", "status", "--more").json
+    assert {name: said[name] for name in ("gauges", "alarms", "shape")} == {
+        name: status[name] for name in ("gauges", "alarms", "shape")
+    }
+    assert said["gauges"]["throttled writes"] == [[0, 0], [1, 7], [2, 2]]
+    words = cli.run("status", "--more")
+    assert words.row("throttled", "writes", "9", "7", "2")
+    assert words.row("votes-dead-letters", "ALARM")
+    assert "not known: batches: denied" in words.err
+    assert cli.run("status", "--more", "--watch").status == 2
 
 
 def test_words_of_no_meaning_make_no_other_answer(

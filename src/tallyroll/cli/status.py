@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
@@ -9,13 +10,15 @@ from rich.text import Text
 
 from tallyroll.cli.arguments import Run
 from tallyroll.cli.reads.watching import STATUS_MS, Watch
-from tallyroll.cli.screen import known, number_of, printable
+from tallyroll.cli.screen import Screen, known, number_of, printable
+from tallyroll.errors import UsageError
 from tallyroll.model.windows import iso
 from tallyroll.operations.doctor.queue_checks import span_text
+from tallyroll.operations.overview.pulse import pulse_json
 from tallyroll.operations.overview.status import LETTERS, WAITING, PipelineStatus, status_of
 
 
-def status(*, watch: bool = False, run: Run) -> int:
+def status(*, watch: bool = False, more: bool = False, run: Run) -> int:
     """Show how far a pipeline has counted.
 
     That is: messages that wait in the queue and the oldest of them, until when all
@@ -27,24 +30,39 @@ def status(*, watch: bool = False, run: Run) -> int:
       tallyroll status --json
 
     :param watch: look again every five seconds, until Ctrl-C ends it
+    :param more: also the last hour's metrics, and the alarms' states
     """
     case, screen = run.checkup(None), run.screen
 
+    def look() -> PipelineStatus:
+        return status_of(case, needs_catalog=not more)
+
     def show(found: PipelineStatus) -> None:
+        pulse = pulse_json(case, run.pipeline(case.settings).gauges, found.span) if more else {}
+        unknown = {**found.unknown, **pulse.pop("unknown", {})}
         if screen.json:
-            screen.emit({"pipeline": run.settings.name} | status_json(found))
+            screen.emit({"pipeline": run.settings.name} | status_json(found) | pulse)
         else:
             rows = [(name, text) for name, text in _report(found).items() if text]
             screen.table(("", run.settings.name), rows)
-        for what, why in found.unknown.items():
+            if more:
+                _show_pulse(pulse, screen)
+        for what, why in unknown.items():
             screen.tell(f"not known: {what}: {why}")
 
+    if watch and more:
+        raise UsageError("--more: give it without --watch")
     if watch:
-        return Watch(
-            screen, case.effects, STATUS_MS, lambda: status_of(case), show, _picture
-        ).until_ended()
-    show(status_of(case))
+        return Watch(screen, case.effects, STATUS_MS, look, show, _picture).until_ended()
+    show(look())
     return 0
+
+
+def _show_pulse(pulse: Mapping[str, Any], screen: Screen) -> None:
+    gauges = [(name, [value for _, value in pairs]) for name, pairs in pulse["gauges"].items()]
+    rows = [(name, f"{sum(of):g}", f"{max(of):g}", f"{of[-1]:g}") for name, of in gauges if of]
+    screen.table(("in the last hour", "sum", "most", "last"), rows)
+    screen.table(("alarm", "state"), [(one["name"], one["state"]) for one in pulse["alarms"]])
 
 
 def _picture(found: PipelineStatus) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,16 +20,13 @@ from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes_events
-from tallyroll.model.windows import iso
+from tallyroll.model.windows import WindowId, iso
 from tallyroll.operations.backfill import open_past, wait_open
 from tallyroll.operations.deployed import deployed
 from tallyroll.operations.doctor.table_checks import why_creating
 from tallyroll.operations.doctor.window_checks import remedy_of
-from tallyroll.operations.overview.recent import SHOWN_MAX, recent_windows
-from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.live_windows import list_live
 from tallyroll.ports.table_listing import TableCard
-from tallyroll.reads.ranges.spans import calendar_of
 from tallyroll.resources import declare
 from tallyroll.settings import Settings
 
@@ -119,10 +116,7 @@ def list_windows(
     now = made.effects.now()
     specs = catalog.specs([window.id for window in shown]) if hot else {}
     tables = _tables(made, shown) if size else {}
-    listed = [
-        WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
-        for one in shown
-    ]
+    listed = rows_of(shown, now, settings, specs, tables)
     screen.show(_WIDE if wide else _LISTED, listed, listed_json, _in_words)
     if not shown:
         screen.tell("no windows" if every else "no windows that are not dropped")
@@ -192,37 +186,32 @@ def open_windows(
     return int(bool(shut or (wait and late)))
 
 
+def rows_of(
+    windows: Sequence[Window],
+    now: int,
+    settings: Settings,
+    specs: Mapping[WindowId, Spec] = {},
+    tables: Mapping[str, TableCard] = {},
+) -> list[WindowRow]:
+    """The rows of windows at `now` (ms), with their specs and tables where they are known."""
+    return [
+        WindowRow(one, late(one, now, settings), specs.get(one.id), tables.get(one.table))
+        for one in windows
+    ]
+
+
 def listed_json(listed: WindowRow) -> dict[str, Any]:
-    """A window as JSON: `since` is when its state began, `late` what it is late with, if it is."""
+    """A window as JSON: `since` is when its state began, `late` what it is late with, if it is, and
+    `remedy` what to do about that.
+    """
     window, card = listed.window, listed.table
     return _window_json(window) | known(
         since=_iso(window.times.get(window.status)),
         late=listed.late,
+        remedy=remedy_of(window) if listed.late else None,
         hot=dict(listed.spec.hot) if listed.spec else None,
         size={"items": card.items, "bytes": card.size} if card else None,
     )
-
-
-def overview_json(catalog: Catalog, settings: Settings, now: int) -> dict[str, Any]:
-    """Windows at `now` (ms) with their hot keys, and what to do about those that are late: all that
-    are not dropped and the newest of the others, 240 at most, how many `older` ones there are, and
-    those that are `missing`.
-    """
-    calendar = calendar_of(catalog)
-    found = recent_windows(catalog, calendar, now)
-    shown = found[-SHOWN_MAX:]
-    specs = catalog.specs([window.id for window in shown])
-    rows = [WindowRow(one, late(one, now, settings), specs.get(one.id)) for one in shown]
-    missing = next_missing(calendar, {window.id: window for window in found}, now, settings)
-    return {
-        "now": now,
-        "older": len(found) - len(shown),
-        "missing": [span.id for span in missing],
-        "windows": [
-            listed_json(row) | ({"remedy": remedy_of(row.window)} if row.late else {})
-            for row in rows
-        ],
-    }
 
 
 def _tables(made: Pipeline, windows: Sequence[Window]) -> dict[str, TableCard]:

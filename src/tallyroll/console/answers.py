@@ -1,70 +1,53 @@
-"""What the page asks for: JSON, by GET.
+"""What the page asks for: JSON by GET, whose shapes are in `page/answers.d.ts`. Times are in ms;
+where the JSON is that of a command or of the HTTP API, ISO 8601.
 
-Each answer is 200 with an object, or a problem (RFC 9457): 400 wrong use, 401 no token, 403 another
-site asks, 404 absent, 410 archived, 421 another host, 500, 503 the store does not answer. Times are
-in ms; where the JSON is a command's, ISO 8601.
+/api/tonight?since=&until=&by=events|sum&key=...   the board of a range, with the followed keys
+/api/find?key=K                                    as `count --where`
+/api/find?key=K&id=E&(date=|ts=|window=)           as `event --where`
+/api/keys                                          as GET /v1/keys
+/api/letters?reason=&text=                         dead letters, as `dlq list` and `dlq find`
+/api/windows, /api/health, /api/doctor             as `windows list`, `status` and `doctor`
 
-/api/tonight?since=&until=&by=events|sum&key=...
-    The 20 largest keys of the windows that start in [since, until), and up to 70 keys that are
-    followed. Bounds are ms, ISO 8601 or window ids, taken at the start of the window that holds
-    them; by default open. since=-24h is so long ago, since=window the current window.
-    {now, window: {id, start, end, state | null}, since, until, as_of, complete,
-     missing: {window: why}, counts: [{key, events, sum, as_of, complete, largest, followed,
-     retracted?: {events, sum}, parts?: [[start, events | null], ...]}],
-     ranking: {keys, events, sum, retracted?, as_of, every_ms, complete, missing: [name]} | null}
-    Followed keys, or else the three largest, are counted, by one `Reader.counts`; `parts` are their
-    windows, rolled-up days and months, ascending; null: it is missing. The other largest have the
-    numbers of `ranking`, one `Reader.top_within`, which is read again after `every_ms`; null:
-    "the largest keys" are missing.
-/api/find?key=K                          of at most 50 of the newest windows that hold its events:
-    {count: as `tallyroll count --json`,
-     places: [{window, state, events, table | null, shards, archive | null}]}
-/api/find?key=K&id=E&(date=2026-11-20|ts=|window=)
-    {matches: [as `tallyroll event --json`, its place, record, shard | null], archives: [window]}
-/api/keys?prefix=&since=&until=&limit=&cursor=  as GET /v1/keys of the HTTP API
-/api/letters?reason=&text=
-    {seen, expected, groups: [as `tallyroll dlq list --json`], letters: [as `tallyroll dlq save`]}
-/api/windows
-    {now, older, missing: [window], windows: [as `tallyroll windows list --hot --json`, and `remedy`
-     beside `late`]}
-/api/health
-    {now, status: as `tallyroll status --json`, alarms: [{name, state, says}], unknown: {what: why},
-     gauges: {name: [[start, value], ...]}, shape: {shards, stripes, buckets, gates, hot} | null}
-/api/doctor                              {now, checks: [as `tallyroll doctor --json`]}
-Each has `pipeline` and `read_units_a_minute`. The last four are kept 15 s, gauges and checks 60.
+Each has `pipeline` and `read_units_a_minute`. The last four are kept 15 s; metrics and checks 60.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from tallyroll.cli.arguments import Run, duration
+from tallyroll.cli.arguments import Run
 from tallyroll.cli.doctor import check_json
 from tallyroll.cli.status import status_json
-from tallyroll.cli.windows import overview_json
-from tallyroll.console.server import Answer
+from tallyroll.cli.windows import listed_json, rows_of
+from tallyroll.console.server import Answer, Routes, Told
+from tallyroll.lifecycle.overdue import next_missing
+from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.windows import parse_instant
+from tallyroll.operations.dead_letter_scan import DeadLetterScan
 from tallyroll.operations.doctor.checkup import Checkup
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.operations.overview.board import TIME_LEFT_MS, Board, BoardOf
-from tallyroll.operations.overview.kept import KeptAnswers, monotonic_ms
-from tallyroll.operations.overview.letter_search import search_letters
+from tallyroll.operations.overview.kept import KeptAnswers
+from tallyroll.operations.overview.letter_search import LetterSearch
+from tallyroll.operations.overview.pulse import pulse_json
 from tallyroll.operations.overview.ranking import Ranking
-from tallyroll.operations.overview.recent import alarms_json, gauges_json, shape_json
-from tallyroll.operations.overview.status import part, status_of
-from tallyroll.operations.overview.whereabouts import found_event, found_key
+from tallyroll.operations.overview.status import status_of
+from tallyroll.operations.overview.whereabouts import event_places, key_places
 from tallyroll.pipeline import inspection
-from tallyroll.reads.http import answer_keys, parse_keys, parse_parameters, required_key
+from tallyroll.ports.live_windows import list_live
+from tallyroll.reads import http
+from tallyroll.reads.counts import counter_json
+from tallyroll.reads.ranges.spans import calendar_of
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
 
 KEPT_MS, KEPT_LONG_MS = 15_000, 60_000
-
-Told = Mapping[str, Any]
+RECENT, WINDOWS_MAX, LETTERS_MAX, JOBS = 120, 240, 500, 4
 
 
 class Answers:
@@ -77,11 +60,10 @@ class Answers:
         made: Pipeline,
         checkup: Callable[[], Checkup],
         units: Callable[[], float],
-        clock: Callable[[], int] = monotonic_ms,
+        clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self._made, self._checkup, self._units = made, checkup, units
-        self._catalog, self._now = made.catalog, made.effects.now
-        self._kept = KeptAnswers(clock)
+        self._catalog, self._now, self._kept = made.catalog, made.effects.now, KeptAnswers(clock)
         ranking = Ranking(made.settings, made.store, made.catalog, made.totals, made.effects)
         self._board = Board(made.reader, made.catalog, ranking, self._kept)
 
@@ -89,77 +71,84 @@ class Answers:
     def of(cls, run: Run) -> Self:
         """The answers of a run's pipeline, whose reads are metered. Raises StoreError."""
         ports, units = inspection.metered()
-        checkup = partial(inspection.checkup, bucket=None, deep=False, ports=ports)
-        first = checkup(run.settings, run.screen.tell, named=run.named).settings
-        queues = partial(
-            replace, queue_url=first.queue_url, dead_letters_url=first.dead_letters_url
-        )
-        again = partial(checkup, queues(run.settings), lambda _: None, named=False)
-        return cls(run.pipeline(first, ports), again, units)
+        checkup = partial(inspection.checkup, run.settings, named=run.named, ports=ports)
+        made = run.pipeline(checkup(run.screen.tell).settings, ports)
+        return cls(made, partial(checkup, lambda _: None), units)
 
     @property
-    def routes(self) -> Mapping[str, Answer]:
+    def routes(self) -> Routes:
         """The answers by path."""
-        answers: dict[str, tuple[Callable[..., Told], int, Sequence[str]]] = {
-            "find": (self._find, 0, ("key", "id", "date", "ts", "window")),
-            "letters": (self._letters, KEPT_MS, ("reason", "text")),
-            "windows": (self._windows, KEPT_MS, ()),
-            "health": (self._health, KEPT_MS, ()),
-            "doctor": (self._doctor, KEPT_LONG_MS, ()),
+        asked: Mapping[str, Answer] = {
+            "tonight": self._tonight,
+            "find": self._find,
+            "keys": self._keys,
+            "letters": self._letters,
+            "windows": lambda _: self._kept.get("windows", self._windows, KEPT_MS),
+            "health": lambda _: self._kept.get("health", self._health, KEPT_MS),
+            "doctor": lambda _: self._kept.get("doctor", self._doctor, KEPT_LONG_MS),
         }
-        asked: dict[str, Answer] = {"tonight": self._tonight, "keys": self._keys}
-        asked |= {name: partial(self._ask, *how) for name, how in answers.items()}
         return {f"/api/{name}": partial(self._told, ask) for name, ask in asked.items()}
 
     def _told(self, ask: Answer, query: str) -> Told:
         said, units = ask(query), round(self._units(), 1)
         return {**said, "pipeline": self._made.settings.name, "read_units_a_minute": units}
 
-    def _ask(self, answer: Callable[..., Told], ms: int, names: Sequence[str], query: str) -> Told:
-        asked = parse_parameters(query)
-        of = [asked.get(name, "") for name in names]
-        ask = partial(answer, *of)
-        return self._kept.get((answer, *of), ask, lambda _: ms) if ms else ask()
-
     def _tonight(self, query: str) -> Told:
-        keys, asked = parse_keys(query)
-        now = self._now()
+        keys, asked = http.parse_keys(query)
+        times = [asked.get(name) for name in ("since", "until")]
+        since, until = (parse_instant(time) if time else None for time in times)
+        of = BoardOf(since, until, asked.get("by") == "sum", [*map(http.required_key, keys)])
+        return self._board.read(of, self._now())
 
-        def bound(name: str) -> int | None:
-            text = asked.get(name, "")
-            if text.startswith("-"):
-                return max(0, now - duration(text[1:]))
-            return now if text == "window" else parse_instant(text) if text else None
+    def _letters(self, query: str) -> Told:
+        asked = http.parse_parameters(query)
+        of = asked.get("reason", ""), asked.get("text", "")
+        return self._kept.get(("letters", *of), partial(self._search, *of), KEPT_MS)
 
-        followed, by_sum = [*map(required_key, keys)], asked.get("by") == "sum"
-        of = BoardOf(bound("since"), bound("until"), by_sum, followed)
-        return self._board.read(of, now)
-
-    def _find(self, key: str, id_: str, *of: str) -> Told:
-        at = self._made.reader, self._catalog, required_key(key or None)
-        return found_event(*at, id_, *of) if id_ else found_key(*at)
+    def _search(self, reason: str, text: str) -> Told:
+        letters, search = self._made.dead_letters, LetterSearch(reason, text)
+        with closing(DeadLetterScan(letters, self._made.effects, LETTERS_MAX)) as scan:
+            scan.each(search.add, JOBS)
+        found = {"groups": search.groups.json(), "letters": search.found(letters)}
+        return {"seen": scan.seen, "expected": max(scan.expected, scan.seen), **found}
 
     def _keys(self, query: str) -> Told:
-        return answer_keys(self._made.reader, parse_parameters(query), TIME_LEFT_MS).body
+        asked = http.parse_parameters(query)
+        return http.answer_keys(self._made.reader, asked, TIME_LEFT_MS).body
 
-    def _letters(self, reason: str, text: str) -> Told:
-        return search_letters(self._made.dead_letters, self._made.effects, reason, text)
+    def _find(self, query: str) -> Told:
+        asked, reader = http.parse_parameters(query), self._made.reader
+        key = http.required_key(asked.get("key"))
+        if asked.get("id"):
+            event = http.answer_event(reader, asked).body
+            return event | {"matches": event_places(self._catalog, key, event)}
+        count = reader.count(key, time_left_ms=TIME_LEFT_MS)
+        apart = reader.count(key, time_left_ms=TIME_LEFT_MS, by_window=True)
+        return {"count": counter_json(count), "places": key_places(self._catalog, apart)}
 
     def _windows(self) -> Told:
-        return overview_json(self._catalog, self._made.settings, self._now())
+        """All windows that are not dropped and the newest of the others, as many as are shown."""
+        now, calendar, catalog = self._now(), calendar_of(self._catalog), self._catalog
+        current, settings = calendar.grid.at(now), self._made.settings
+        recent = max(0, current.start - RECENT * (current.end - current.start))
+        older = list_live(catalog, catalog.live(), 0, recent)
+        found = {one.id: one for one in (*older, *catalog.windows(recent, TS_MS_MAX + 1))}
+        shown = [*found.values()][-WINDOWS_MAX:]
+        specs = catalog.specs([window.id for window in shown])
+        return {
+            "now": now,
+            "older": len(found) - len(shown),
+            "missing": [span.id for span in next_missing(calendar, found, now, settings)],
+            "windows": [*map(listed_json, rows_of(shown, now, settings, specs))],
+        }
 
     def _health(self) -> Told:
-        case, made = self._checkup(), self._made
+        case = self._checkup()
         found = status_of(case, needs_catalog=False)
-        unknown = {**found.unknown}
-        shape = part(unknown, "shards", partial(shape_json, self._catalog, found.span))
-        alarms = part(unknown, "alarms", partial(alarms_json, case.stack)) or []
-        ask = partial(gauges_json, made.gauges, made.effects)
-        gauges, unread = self._kept.get("gauges", ask, lambda _: KEPT_LONG_MS)
-        status = {"pipeline": made.settings.name} | status_json(found)
-        more = {"unknown": unknown | unread, "shape": shape}
-        return {"now": found.as_of, "status": status, "alarms": alarms, "gauges": gauges, **more}
+        ask = partial(pulse_json, case, self._made.gauges, found.span)
+        pulse = self._kept.get(("pulse", found.span), ask, KEPT_LONG_MS)
+        unknown = {**found.unknown, **pulse["unknown"]}
+        return {**pulse, "now": found.as_of, "status": status_json(found), "unknown": unknown}
 
     def _doctor(self) -> Told:
-        found = examine(self._checkup())
-        return {"now": self._now(), "checks": [*map(check_json, found)]}
+        return {"now": self._now(), "checks": [*map(check_json, examine(self._checkup()))]}

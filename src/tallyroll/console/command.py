@@ -38,15 +38,12 @@ def console(
     :param port: listen on this port; 8790 if left out, or a free one if it is taken
     :param address: listen on this IP address (127.0.0.1)
     """
+    routes, ports = Answers.of(run).routes, (PORT, 0) if port is None else (port,)
     try:
         token = "" if ip_address(address).is_loopback else secrets.token_urlsafe()
-    except ValueError:
-        raise UsageError(f"--address {address!r}: give an IP address, such as 0.0.0.0") from None
-    ports = (PORT, 0) if port is None else (port,)
-    try:
-        made = ConsoleServer.at(address, ports, Answers.of(run).routes, token)
-    except OSError as error:
-        raise UsageError(f"{address}, port {ports[0]}: {error.strerror}") from None
+        made = ConsoleServer.at(address, ports, routes, token)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"it cannot listen on this IP address and port: {error}") from None
     with made as server, suppress(KeyboardInterrupt):
         run.screen.line({"url": server.url}, f"console of {run.settings.name}: {server.url}")
         run.screen.flush()

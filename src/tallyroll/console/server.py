@@ -1,9 +1,9 @@
 """The console's HTTP server: the page's files, and the answers under `/api/` (`answers.py`).
 
 It takes GET alone. Behind a `token` each answer needs `Authorization: Bearer TOKEN`; the page takes
-it from its address's fragment, which a browser does not send, so it stands in no log. A request is
-refused (421) unless its Host is an address or a name of this server: a foreign name that leads to
-this machine reads nothing. So is one that another site made (403).
+it from its address's fragment, which no browser sends and no log holds. A Host that is no name of
+this server is refused (421), so a foreign name that leads to this machine reads nothing; and what
+another site asks (403).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from hashlib import sha256
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
-from socket import AF_INET6
-from threading import Semaphore
+from socket import AF_INET, AF_INET6, SHUT_RDWR, SOCK_DGRAM, socket
+from time import monotonic
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -41,12 +42,14 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
-API, NAMES = "/api/", ("localhost", "127.0.0.1", "::1")
-IDLE_S = 30  # a connection that asks for nothing is closed
-CONNECTIONS_MAX = 64  # a thread each, with a token or without
+PROBLEM = JSON | {"Content-Type": MEDIA_TYPE, "Allow": "GET"}
+CONNECTIONS_MAX = 64  # a thread each
+HEAD_S, IDLE_S = 5, 30  # until a first request is whole; until another one is
 
-Answer = Callable[[str], Mapping[str, Any]]
+Told = Mapping[str, Any]
+Answer = Callable[[str], Told]
 """Gives the JSON of an answer for a URL's raw query string."""
+Routes = Mapping[str, Answer]
 
 
 @cache
@@ -68,15 +71,11 @@ class ConsoleServer(ThreadingHTTPServer):
     the `token`, unless it is "". Raises OSError if the port is taken.
     """
 
-    daemon_threads = True
-
-    def __init__(
-        self, address: str, port: int, routes: Mapping[str, Answer], token: str = ""
-    ) -> None:
+    def __init__(self, address: str, port: int, routes: Routes, token: str = "") -> None:
         self.routes, self.token, self.address = routes, token, address
-        self._free = Semaphore(CONNECTIONS_MAX)
-        if ":" in address:
-            self.address_family = AF_INET6
+        self.names = {"localhost", "127.0.0.1", "::1", address}
+        self.due: dict[Any, float] = {}  # of each connection: by when its next request is whole
+        self.address_family = AF_INET6 if ":" in address else AF_INET
         super().__init__((address, port), _Handler)
 
     @classmethod
@@ -89,28 +88,42 @@ class ConsoleServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is, with the token."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
+        """Where a browser opens the page, with the token: never 0.0.0.0, but an own address."""
+        host, other = self.address, "2001:db8::1" if ":" in self.address else "192.0.2.1"
+        if ip_address(host).is_unspecified:
+            host = "localhost"
+            with socket(self.address_family, SOCK_DGRAM) as way, suppress(OSError):
+                way.connect((other, 9))  # nothing is sent
+                host = str(way.getsockname()[0])
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.server_port}/" + (f"#token={self.token}" if self.token else "")
 
     def serves(self, host: str) -> bool:
         """Whether a Host header names this server: behind a token by any address, which no foreign
         name is.
         """
-        try:
+        with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname or ""
-            return name in {*NAMES, self.address} or bool(self.token and ip_address(name))
-        except ValueError:
-            return False
+            return name in self.names or bool(self.token and ip_address(name))
+        return False
 
-    def verify_request(self, *_: object) -> bool:
+    def verify_request(self, request: Any, _: object) -> bool:
         """Whether there is a thread for a connection; if not, it is closed."""
-        return self._free.acquire(blocking=False)
+        if free := len(self.due) < CONNECTIONS_MAX:
+            self.due[request] = monotonic() + HEAD_S
+        return free
 
-    def process_request_thread(self, *of: Any) -> None:
-        """Answer a connection's requests, in its thread."""
-        super().process_request_thread(*of)
-        self._free.release()
+    def service_actions(self) -> None:
+        """End connections whose next request did not come in time, however slowly it comes."""
+        for connection, due in self.due.copy().items():
+            if due < monotonic():
+                with suppress(OSError):
+                    connection.shutdown(SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self.due.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, *_: object) -> None:
         """A reader that went away is no error."""
@@ -123,6 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request."""
+        self.server.due[self.connection] = inf
         path, _, query = self.path.partition("?")
         if not self.server.serves(self.headers.get("Host", "")):
             self._problem(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
@@ -132,12 +146,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK, body, headers)
         elif self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             self._problem(HTTPStatus.FORBIDDEN, "another site asks")
-        elif path.startswith(API) and not self._may_read():
+        elif not self._may_read():
             self._problem(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
         elif answer := self.server.routes.get(path):
             self._answer(answer, query)
         else:
             self._problem(HTTPStatus.NOT_FOUND, f"known are {', '.join(self.server.routes)}")
+        self.server.due[self.connection] = monotonic() + IDLE_S
 
     def _may_read(self) -> bool:
         given = self.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
@@ -153,28 +168,26 @@ class _Handler(BaseHTTPRequestHandler):
             kind, _, more = problem_of(error)
             if not isinstance(error, TallyrollError):
                 traceback.print_exc()
-            self._problem(HTTPStatus(kind.status), str(error), {"type": kind.uri, **more})
+            self._problem(HTTPStatus(kind.status), str(error), type=kind.uri, **more)
 
-    def _problem(
-        self, status: HTTPStatus, detail: str, more: Mapping[str, Any] = {}, **headers: str
-    ) -> None:
+    def _problem(self, status: HTTPStatus, detail: str, **more: Any) -> None:
         body = {"title": status.phrase, "status": status, "detail": detail, **more}
-        self._send(status, json.dumps(body).encode(), JSON | {"Content-Type": MEDIA_TYPE} | headers)
+        self._send(status, json.dumps(body).encode(), PROBLEM)
 
     def _send(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {**HEADERS, **headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
+        if status >= HTTPStatus.BAD_REQUEST or not self._may_read():
+            self.send_header("Connection", "close")  # who shows no token holds none
         self.end_headers()
         if self.command != "HEAD" and status is not HTTPStatus.NOT_MODIFIED:
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer what is no request, or has another method; its body, if any, is not read."""
-        self.close_connection = True
-        no_method = code == HTTPStatus.NOT_IMPLEMENTED
-        status = HTTPStatus.METHOD_NOT_ALLOWED if no_method else HTTPStatus(code)
-        self._problem(status, message or "", Allow="GET", Connection="close")
+        status = HTTPStatus.METHOD_NOT_ALLOWED if code == 501 else HTTPStatus(code)
+        self._problem(status, message or "")
 
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""

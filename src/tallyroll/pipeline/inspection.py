@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tallyroll.adapters.aws.account import AwsAccount
 from tallyroll.adapters.aws.client import Caller, LateClient, Observe, region
-from tallyroll.adapters.aws.metered import Meter, MeteredClient
+from tallyroll.adapters.aws.metered import MeteredClient
 from tallyroll.adapters.dynamodb.tools import trial
 from tallyroll.adapters.dynamodb.tools.canary import CanaryTable
 from tallyroll.adapters.system import SystemEffects
@@ -25,9 +25,9 @@ def checkup(
     settings: Settings,
     tell: Tell,
     *,
-    bucket: str | None,
     named: bool,
-    deep: bool,
+    bucket: str | None = None,
+    deep: bool = False,
     ports: Mapping[str, object] = {},
 ) -> Checkup:
     """The pipeline as it is deployed, for `doctor` and `teardown`. Raises StoreError.
@@ -62,9 +62,8 @@ def checkup(
 def metered() -> tuple[Mapping[str, object], Callable[[], float]]:
     """A pipeline's way to DynamoDB, and what its reads took in the last minute."""
     effects = SystemEffects()
-    meter = Meter(effects.now)
-    client = MeteredClient(LateClient("dynamodb"), meter)
-    return {"dynamodb": Caller(client, effects)}, meter.a_minute
+    client = MeteredClient(LateClient("dynamodb"), effects.now)
+    return {"dynamodb": Caller(client, effects)}, client.units_a_minute
 
 
 def account(settings: Settings, *, with_canary: bool) -> tuple[AwsAccount, CanaryTable | None]:

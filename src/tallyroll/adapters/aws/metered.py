@@ -7,45 +7,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 _READS = frozenset({"batch_get_item", "get_item", "query", "scan"})
-MINUTE_MS = 60_000
-
-
-class Meter:
-    """The read units that were taken in the last minute; `now` gives ms."""
-
-    def __init__(self, now: Callable[[], int]) -> None:
-        self._now = now
-        self._lock = Lock()
-        self._taken: deque[tuple[int, float]] = deque()
-
-    def note(self, units: float) -> None:
-        """A read has taken so many units."""
-        with self._lock:
-            self._taken.append((self._now(), units))
-            self._forget()
-
-    def a_minute(self) -> float:
-        """The units of the last minute."""
-        with self._lock:
-            self._forget()
-            return sum(units for _, units in self._taken)
-
-    def _forget(self) -> None:
-        before = self._now() - MINUTE_MS
-        while self._taken and self._taken[0][0] <= before:
-            self._taken.popleft()
+MINUTE_MS, READS_MAX = 60_000, 100_000
 
 
 class MeteredClient:
-    """A client of DynamoDB whose reads ask what they take, and note it."""
+    """A client of DynamoDB whose reads ask what they take, and note it; `now` gives ms."""
 
-    def __init__(self, client: Any, meter: Meter) -> None:
-        self._client = client
-        self._meter = meter
+    def __init__(self, client: Any, now: Callable[[], int]) -> None:
+        self._client, self._now = client, now
+        self._taken: deque[tuple[int, float]] = deque(maxlen=READS_MAX)
+
+    def units_a_minute(self) -> float:
+        """The read units that were taken in the last minute."""
+        since = self._now() - MINUTE_MS
+        return sum(units for at, units in self._taken.copy() if at > since)
 
     def __getattr__(self, method: str) -> Any:
         call = getattr(self._client, method)
@@ -56,7 +34,7 @@ class MeteredClient:
             reply: dict[str, Any] = call(**params, ReturnConsumedCapacity="TOTAL")
             taken = reply.get("ConsumedCapacity") or ()
             for each in [taken] if isinstance(taken, dict) else taken:
-                self._meter.note(float(each["CapacityUnits"]))
+                self._taken.append((self._now(), float(each["CapacityUnits"])))
             return reply
 
         return read

@@ -30,8 +30,8 @@ from tallyroll.errors import Missing, UsageError
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.windows import window_id
 from tallyroll.operations.dead_letter_scan import JOBS, DeadLetterScan
+from tallyroll.operations.overview.letter_search import LetterSearch
 from tallyroll.operations.saved_letters import LetterFile, LetterGroups, body_of, letter_json
-from tallyroll.ports.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
     from tallyroll.pipeline import Pipeline
@@ -114,7 +114,7 @@ def show(
 
     def show_some(scan: DeadLetterScan, batch: Sequence[ReceivedLetter]) -> None:
         for letter in choice.of(batch)[: n - len(shown)]:
-            _show(letter, made.dead_letters, screen)
+            _show(letter_json(letter, body_of(letter, made.dead_letters)), screen)
             shown.append(letter)
         if len(shown) == n:
             scan.stop()
@@ -125,6 +125,29 @@ def show(
         raise Missing("there is no such dead letter", "NoLetter")
     found = {name for letter in shown for name in (letter.id, letter.first_id)}
     return int(show_unfound({*(messages or ())} - found, screen))
+
+
+@app.command
+def find(text: str, /, *, limit: Limit = None, run: Run) -> int:
+    """Find dead letters by a text in them, in whatever case.
+
+    It is looked for in the body, the detail and the ids. At most 50 letters are
+    shown, of each body the first 2,000 characters.
+
+    For example:
+      tallyroll dlq find ballot-7
+
+    :param text: the text
+    """
+    made, screen = run.pipeline(run.with_queues()), run.screen
+    search = LetterSearch(text=text)
+    scan = scan_through(made, lambda _, batch: search.add(batch), limit or LOOKED_AT, screen)
+    found = search.found(made.dead_letters)
+    for report in found:
+        _show(report, screen)
+    if not found:
+        screen.tell("no such dead letter")
+    return int(show_missed(scan, screen) or not found)
 
 
 app.command(redrive)
@@ -236,8 +259,7 @@ def _new_file(name: str) -> TextIO:
         raise UsageError(f"{name!r}: {error.strerror}") from None
 
 
-def _show(letter: ReceivedLetter, letters: DeadLetters, screen: Screen) -> None:
-    report = letter_json(letter, body_of(letter, letters))
+def _show(report: dict[str, str], screen: Screen) -> None:
     if screen.json:
         screen.emit(report)
         return

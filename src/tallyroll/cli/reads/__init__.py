@@ -18,7 +18,8 @@ from tallyroll.cli.arguments import (
     Run,
     exclusive,
 )
-from tallyroll.cli.reads.listing import show_events
+from tallyroll.cli.reads.board import watch_largest
+from tallyroll.cli.reads.listing import show_events, show_places
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
 from tallyroll.cli.screen import Cell, Screen, number_of
 from tallyroll.errors import UsageError
@@ -26,6 +27,7 @@ from tallyroll.model.amounts import format_amount
 from tallyroll.model.stored import StoredEvent, apart
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
+from tallyroll.operations.overview.whereabouts import event_places, key_places
 from tallyroll.reads.counts import Count, WindowCount, counter_json
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.http import required_id, required_key
@@ -53,6 +55,7 @@ def count(
     until: Annotated[int | None, UNTIL] = None,
     windows: Annotated[bool, Parameter(group=_SHOWN)] = False,
     watch: Annotated[bool, Parameter(group=_SHOWN)] = False,
+    where: Annotated[bool, Parameter(group=_SHOWN)] = False,
     eventual: bool = False,
     run: Run,
 ) -> int:
@@ -71,11 +74,12 @@ def count(
     :param over_all: the total over all keys, instead of some
     :param windows: list each window's share, too
     :param watch: count again and again
+    :param where: list what holds the events, too: tables, shards and archives
     :param eventual: with --watch: looks may be a moment old, for half the units
     """
     if over_all:
-        if keys or windows or watch:
-            raise UsageError("--all: give it without keys, --windows and --watch")
+        if keys or windows or watch or where:
+            raise UsageError("--all: give it without keys, --windows, --watch and --where")
         return _count_all(since, until, run)
     if eventual and not watch:
         raise UsageError("--eventual: give it with --watch; a first look is consistent")
@@ -93,7 +97,7 @@ def count(
         for at in range(0, len(asked), KEYS_MAX):
             some = asked[at : at + KEYS_MAX]
             counts += reader.counts(
-                some, since, until, TIME_LEFT_MS, by_window=windows, eventual=eventual
+                some, since, until, TIME_LEFT_MS, by_window=windows or where, eventual=eventual
             )
         return counts, waiting
 
@@ -103,9 +107,12 @@ def count(
     if watch:
         picture = CountsView(run.screen).picture
         manner = EVENTUALLY if eventual else ""
-        return Watch(run.screen, made.effects, COUNTS_MS, look, show, picture, manner).until_ended()
+        watch_ = Watch(run.screen, made.effects, COUNTS_MS, look, show, picture, lambda: manner)
+        return watch_.until_ended()
     counts, waiting = look()
     show((counts, waiting))
+    for counted in counts if where else ():
+        show_places(key_places(made.catalog, counted), run.screen, "events", "shards")
     return int(not all(counted.complete for counted in counts))
 
 
@@ -177,6 +184,7 @@ def event(
     ts: Annotated[int | None, MOMENT, Parameter(group=_WHERE)] = None,
     window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
     fetch: bool = False,
+    where: bool = False,
     run: Run,
 ) -> int:
     """Read one event by its id.
@@ -195,18 +203,23 @@ def event(
     :param key: its key
     :param event_id: its id
     :param fetch: an uploaded payload itself, not the reference to it
+    :param where: what holds it, too: table, record and shard, or archive
     """
     key, event_id = required_key(key), required_id(event_id)
     made, screen = run.pipeline(), run.screen
     if date is None:
-        where = None if window is None else run.window(made, window)
-        matches = EventMatches((made.reader.event(key, event_id, where, ts),))
+        chosen = None if window is None else run.window(made, window)
+        matches = EventMatches((made.reader.event(key, event_id, chosen, ts),))
     else:
         matches = made.reader.event_on(key, event_id, date)
     if fetch:
         matches = replace(matches, found=tuple(_fetched(made, one) for one in matches.found))
-    if screen.json:
+    if where:
+        places = event_places(made.catalog, key, matches_json(matches))
+        show_places(places, screen, "record", "shard")
+    elif screen.json:
         screen.emit(matches_json(matches))
+    if screen.json:
         return 0
     for found in matches.found:
         screen.table(("key", "window", "state"), [(found.key, found.window, found.status)])
@@ -231,6 +244,7 @@ def top(
     until: Annotated[int | None, UNTIL] = None,
     n: Annotated[int, NUMBER, Parameter("-n")] = 10,
     by: Literal["events", "sum"] = "events",
+    watch: bool = False,
     run: Run,
 ) -> int:
     """List the keys that have most events, or the largest sums: of a window, or of
@@ -240,16 +254,24 @@ def top(
     one from its totals, also when its table is gone. A live window in Keyspaces has
     no tallies: its largest keys are known once it is sealed.
 
+    With --watch the range is read every two seconds, until Ctrl-C ends it: what is
+    sealed but once. Its last line says how many read units that takes.
+
     For example:
       tallyroll top --window current -n 3
       tallyroll top --since today --by sum
 
     :param n: how many keys (10 by default)
     :param by: by events (the default) or sum
+    :param watch: with --since or --until: read again and again
     """
     ranged = since is not None or until is not None
     if ranged == (window is not None):
         raise UsageError("give --window, or --since or --until")
+    if watch:
+        if not ranged:
+            raise UsageError("--watch: give it with --since or --until")
+        return watch_largest(since, until, n, run, by_sum=by == "sum")
     made, screen = run.pipeline(), run.screen
     by_amount = by == "sum"
     if window is None:

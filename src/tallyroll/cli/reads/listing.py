@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -239,3 +239,9 @@ def _payload(one: StoredEvent) -> str:
     if one.reference:
         return f"s3://{one.reference.bucket}/{one.reference.key}"
     return one.payload or ""
+
+
+def show_places(places: Sequence[dict[str, Any]], screen: Screen, *what: str) -> None:
+    """Show what holds events: lines of JSON, or a table that has `what`, too."""
+    columns = ("key", "window", "state", *what, "table", "archive")
+    screen.show(columns, places, dict, lambda _: {})

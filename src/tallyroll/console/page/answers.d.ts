@@ -15,19 +15,17 @@ export interface Counted extends Sums {
   key: string;
   as_of: number;
   complete: boolean;
-  largest: boolean;
   followed: boolean;
   parts?: [number, number | null][];
 }
 export interface Ranking extends Sums {
   keys: number;
   as_of: number;
-  every_ms: number;
   complete: boolean;
-  missing: string[];
 }
 export interface Tonight extends Told {
-  window: { id: string; start: number; end: number; state: string | null };
+  window: string;
+  state: string;
   since: number;
   until: number;
   complete: boolean;
@@ -40,7 +38,7 @@ export interface Place {
   state: string;
   table: string | null;
   shards: number;
-  archive: string | null;
+  archive?: string;
 }
 export interface CountFound extends Sums {
   key: string;
@@ -65,7 +63,7 @@ export interface Find extends Told {
   count: CountFound;
   places: (Place & { events: number })[];
   matches: Match[];
-  archives: string[];
+  archived?: { window: string; archive: string }[];
 }
 export interface Keys extends Told {
   keys: (Sums & { key: string })[];
@@ -120,7 +118,7 @@ export interface Health extends Told {
   alarms: { name: string; state: string; says: string }[];
   gauges: Record<string, [number, number][]>;
   unknown: Record<string, string>;
-  shape: { shards: number; stripes: number; buckets: number; gates: number; hot: Record<string, number> } | null;
+  shape: { shards: number; stripes_min: number; gates: number; hot: Record<string, number> } | null;
 }
 export interface Checks extends Told {
   checks: { check: string; level: string; text: string; signs: { text: string; remedy?: string }[] }[];

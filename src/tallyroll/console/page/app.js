@@ -181,8 +181,8 @@ function zone() {
 function query() {
   const now = Date.now() + ahead, range = value("range");
   const found = new URLSearchParams({ by: value("by") });
-  if (range === "window") found.set("since", "window");
-  if (range === "1h" || range === "24h") found.set("since", `-${range}`);
+  const hours = /** @type {Record<string, number>} */ ({ window: 0, "1h": 1, "24h": 24 })[range];
+  if (hours !== undefined) found.set("since", String(now - hours * 3_600_000));
   if (range === "today") found.set("since", String(instant(`${clock(now, zone()).slice(0, 10)}T00:00`, zone())));
   if (range === "custom")
     for (const side of ["since", "until"])
@@ -205,10 +205,9 @@ function drawTonight(answer) {
     pacedOver = range;
     if (ranking.complete) note(paced, ranking);
   }
-  say(by("events"), ranking ? number(ranking.events) : "–");
-  say(by("keys"), ranking ? number(ranking.keys) : "–");
-  const pace = ranking ? paceOf(paced) : null;
-  say(by("pace"), pace === null ? "–" : rate(pace));
+  say(by("events"), number(ranking?.events ?? NaN));
+  say(by("keys"), number(ranking?.keys ?? NaN));
+  say(by("pace"), rate((ranking && paceOf(paced)) ?? NaN));
   const old = ranking ? answer.now - ranking.as_of : 0;
   say(by("age"), old > OLD_MS ? `the largest keys, as of ${span(old)} ago` : "the largest keys");
   board(answer.counts, bySum);
@@ -221,20 +220,16 @@ function spans(answer) {
   const shown = (/** @type {string} */ where) =>
     `${clock(answer.since, where)} to ${clock(answer.until, where)} ${where}`;
   const zones = [...new Set(["UTC", zone(), HERE])];
-  return `${zones.map(shown).join("; ")}. Current window: ${answer.window.id}, ${answer.window.state ?? "not made"}.`;
+  return `${zones.map(shown).join("; ")}. Current window: ${answer.window}, ${answer.state}.`;
 }
 
 /** What is to be said of the numbers. @param {Tonight} answer */
 function words(answer) {
-  const missing = new Map(Object.entries(answer.missing));
-  for (const each of answer.ranking?.missing ?? [])
-    if (!missing.has(each)) missing.set(each, "not read in time");
-  if (missing.size) {
-    const named = [...missing].slice(0, 3).map(([id, why]) => `${id} (${why})`);
-    if (missing.size > 3) named.push(`${missing.size - 3} more`);
-    return `incomplete: ${named.join(", ")}; the rest is counted`;
-  }
-  return "exact";
+  const missing = Object.entries(answer.missing);
+  if (!missing.length) return "exact";
+  const named = missing.slice(0, 3).map(([id, why]) => `${id} (${why})`);
+  if (missing.length > 3) named.push(`${missing.length - 3} more`);
+  return `incomplete: ${named.join(", ")}; the rest is counted`;
 }
 
 /** @param {Seen[]} seen @param {Seen} now */
@@ -370,7 +365,7 @@ function shortly(ms, where) {
 /** @param {import("./answers").Health} answer */
 function waiting(answer) {
   const queue = answer.status.queue;
-  say(by("waiting"), queue ? number(queue.visible + queue.in_flight + queue.delayed) : "–");
+  say(by("waiting"), number(queue ? queue.visible + queue.in_flight + queue.delayed : NaN));
 }
 
 /** @type {View} */

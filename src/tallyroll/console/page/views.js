@@ -89,8 +89,8 @@ async function findKey(of) {
 /** @param {URLSearchParams} of */
 async function findEvent(of) {
   /** @type {Find} */
-  const { matches, archives } = await ask("find", of);
-  const others = archives.flatMap((id) => [" ", windowLink(id)]);
+  const { matches, archived = [] } = await ask("find", of);
+  const others = archived.flatMap(({ window }) => [" ", windowLink(window)]);
   return [...matches.map(match),
     ...(others.length ? [el("p", {}, "Others may be in the archives of", ...others)] : [])];
 }
@@ -283,7 +283,7 @@ function drawPath({ gauges, now, shape, status, unknown }) {
   const messages = lately("messages of batches"), batches = lately("batches");
   const requests = lately("requests for single events") + lately("requests for packed events");
   const events = lately("events counted"), waiting = status.queue?.visible ?? NaN;
-  const { shards, stripes, gates, hot } = shape ?? { shards: NaN, stripes: NaN, gates: NaN };
+  const { shards, stripes_min: stripes, gates, hot } = shape ?? { shards: NaN, stripes_min: NaN, gates: NaN };
   const steps = [
     `Producers send messages to the queue: ${rate(messages)} a minute of late; ${number(waiting)} wait now.`,
     `Lambda gathers messages into batches for writers: ${rate(batches)} a minute.`,

@@ -1,1 +1,1 @@
-"""What a view of a whole pipeline shows: the largest keys, windows, letters, what holds a key."""
+"""What a view of a whole pipeline shows: how far it is, the largest keys, dead letters."""

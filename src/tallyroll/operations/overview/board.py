@@ -7,7 +7,7 @@ that time. Keys that are followed, or else the three largest, are counted each t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,8 +26,7 @@ from tallyroll.reads.reader import PortReader
 LARGEST, FOLLOWED_MAX, COUNTED = 20, 70, 3
 APART_MAX = 200  # windows of a range that are counted one by one
 RANKED_MS, RANKED_KEY_MS, UNRANKED_MS = 1_000, 1, 15_000
-STATE_MS = 2_000
-TIME_LEFT_MS = 10_000
+STATE_MS, TIME_LEFT_MS = 2_000, 10_000
 RANK_MS = 5_000  # what cannot be read by then is named, and read the next time
 
 Ranked = tuple[TopOfRange | None, str, int]
@@ -38,13 +37,14 @@ LARGEST_KEYS = "the largest keys"
 @dataclass(frozen=True, slots=True)
 class BoardOf:
     """What a board shows: windows that start in [since, until) in ms, taken at the start of the
-    window that holds them, None is open; the largest keys, by events or by their sum.
+    window that holds them, None is open; the `n` largest keys, by events or by their sum.
     """
 
     since: int | None
     until: int | None
     by_sum: bool
-    followed: Sequence[str]
+    followed: Sequence[str] = ()
+    n: int = LARGEST
 
 
 class Board:
@@ -62,12 +62,11 @@ class Board:
             raise UsageError(f"{len(of.followed)} keys: follow at most {FOLLOWED_MAX}")
         calendar = calendar_of(self._catalog)
         current = calendar.grid.at(now)
-        since, until = (
-            None if at is None else calendar.grid.at(at).start for at in (of.since, of.until)
-        )
-        name = ("ranking", since, until, of.by_sum)
+        since = None if of.since is None else calendar.grid.at(min(of.since, now)).start
+        until = None if of.until is None else calendar.grid.at(of.until).start
+        name = ("ranking", since, until, of.by_sum, of.n)
         ask = partial(self._rank, since, until, of)
-        ranking, why, every_ms = self._kept.get(name, ask, lambda ranked: ranked[2])
+        ranking, why, _ = self._kept.get(name, ask, lambda ranked: ranked[2])
         listed = ranking.largest if ranking else ()
         largest = [each.key for each in listed]
         begin = calendar.genesis if since is None else since
@@ -78,40 +77,33 @@ class Board:
         rows = {one.key: _count_json(one) for one in counts}
         for each in listed:
             rows.setdefault(each.key, {"key": each.key, **sums_json(each), **_read_json(ranking)})
-        missing = {window: text for one in counts for window, text in one.why_missing.items()}
+        missing = dict.fromkeys(ranking.missing if ranking else (), "not read in time")
+        missing |= {window: text for one in counts for window, text in one.why_missing.items()}
         if why:
             missing[LARGEST_KEYS] = why
-        state_of = partial(self._catalog.window, current.id)
-        state = self._kept.get(("state", current.id), state_of, lambda _: STATE_MS)
+        ask_state = partial(self._catalog.window, current.id)
+        window = self._kept.get(("state", current.id), ask_state, STATE_MS)
         return {
             "now": now,
-            "window": {"id": current.id, "start": current.start, "end": current.end}
-            | {"state": state.status if state else None},
+            "window": current.id,
+            "state": window.status if window else "not made",
             "since": begin,
             "until": current.end if until is None else until,
             "as_of": min((one.as_of for one in counts), default=now),
             "complete": not missing,
             "missing": missing,
-            "counts": [
-                row | {"largest": key in largest, "followed": key in of.followed}
-                for key, row in rows.items()
-            ],
-            "ranking": ranking and _ranking_json(ranking, every_ms),
+            "counts": [row | {"followed": key in of.followed} for key, row in rows.items()],
+            "ranking": ranking and total_json(ranking) | _read_json(ranking),
         }
 
     def _rank(self, since: int | None, until: int | None, of: BoardOf) -> Ranked:
         try:
-            top = self._ranking.top(since, until, LARGEST, RANK_MS, by_amount=of.by_sum)
+            top = self._ranking.top(since, until, of.n, RANK_MS, by_amount=of.by_sum)
         except StoreError as error:  # which may pass
             return None, str(error), RANKED_MS
         except (Archived, UsageError) as error:  # a range too long, or a store without tallies
             return None, str(error), UNRANKED_MS
         return top, "", max(RANKED_MS, RANKED_KEY_MS * top.keys)
-
-
-def _ranking_json(ranking: TopOfRange, every_ms: int) -> Mapping[str, Any]:
-    said = {"missing": [], **total_json(ranking), **_read_json(ranking), "every_ms": every_ms}
-    return {name: value for name, value in said.items() if name not in ("top", "since", "until")}
 
 
 def _read_json(of: TopOfRange | Count | None) -> dict[str, Any]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import TypeVar, cast
 
 T = TypeVar("T")
 ENTRIES_MAX = 64
-
-
-def monotonic_ms() -> int:
-    """A clock that nobody sets."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class _Entry:
@@ -33,9 +27,9 @@ class KeptAnswers:
         self._lock = Lock()
         self._entries: dict[Hashable, _Entry] = {}
 
-    def get(self, name: Hashable, ask: Callable[[], T], ms: Callable[[T], int]) -> T:
-        """The value of `name`: what `ask` gave at most `ms` of it ago, or as long as that took.
-        Raises what `ask` raises.
+    def get(self, name: Hashable, ask: Callable[[], T], ms: int | Callable[[T], int]) -> T:
+        """The value of `name`: what `ask` gave at most so many ms ago, which may depend on it, or
+        as long as that took. Raises what `ask` raises.
         """
         with self._lock:
             entry = self._entries.pop(name, None) or _Entry()
@@ -44,7 +38,7 @@ class KeptAnswers:
                 del self._entries[next(iter(self._entries))]
         with entry.lock:
             if (began := self._now()) >= entry.until:
-                value = ask()
-                ended = self._now()
-                entry.value, entry.until = value, ended + max(ms(value), ended - began)
+                entry.value = value = ask()
+                ended, kept_ms = self._now(), ms if isinstance(ms, int) else ms(value)
+                entry.until = ended + max(kept_ms, ended - began)
             return cast("T", entry.value)
