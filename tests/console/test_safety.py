@@ -112,6 +112,17 @@ def test_all_of_it_by_keyboard(stage: Stage, pages: Pages) -> None:
     expect(page.get_by_role("main")).to_contain_text("1,205")
 
 
+def test_a_tiny_rate_is_no_zero(stage: Stage, pages: Pages) -> None:
+    page = opened(pages, stage)
+    said = page.evaluate(
+        """async () => {
+            const { rate } = await import("/dom.js");
+            return [0, 0.00000123, 0.025, 1.25, 12_345.67, NaN].map(rate);
+        }"""
+    )
+    assert said == ["0", "0.00000123", "0.025", "1.25", "12,345.7", "\N{EN DASH}"]
+
+
 def test_what_is_drawn_anew_keeps_the_focus_and_what_is_unfolded(
     stage: Stage, pages: Pages
 ) -> None:

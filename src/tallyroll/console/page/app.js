@@ -349,7 +349,7 @@ function draught(data, keys) {
     cursor: { show: false },
     scales: { y: { range: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ most) => [0, most || 1] } },
     axes: [{ ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((s) => shortly(s * 1000, where)) },
-      { ...axis, size: 60, label: "events a second" }],
+      { ...axis, size: 60, label: "events a second", values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(rate) }],
     series: [{}, ...keys.map((_, line) => ({ stroke: colour(`--line-${line + 1}`), width: 2,
       paths: UPlot.paths.stepped({ align: 1, alignGaps: 1 }), points: { show: false } }))],
   }, data, at);

@@ -67,10 +67,11 @@ export function row([first, ...rest]) {
     ...rest.map((cell) => el("td", { class: typeof cell === "number" ? "number" : "" }, cell)));
 }
 
-/** @param {number} digits after the point, at most */
+/** @param {number} digits after the point, at most; or three that are no zeros */
 function format(digits) {
-  const made = new Intl.NumberFormat("en-US", { maximumFractionDigits: digits });
-  return (/** @type {number} */ value) => (Number.isNaN(value) ? "?" : made.format(value));
+  const made = new Intl.NumberFormat("en-US",
+    { maximumFractionDigits: digits, maximumSignificantDigits: 3, roundingPriority: "morePrecision" });
+  return (/** @type {number} */ value) => (Number.isNaN(value) ? "–" : made.format(value));
 }
 
 export const number = format(6), rate = format(1);
