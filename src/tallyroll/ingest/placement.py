@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from tallyroll import limits
 from tallyroll.errors import Rejected, StoreError
 from tallyroll.ingest.fates import FINAL, Fate, handed_back, rejected
+from tallyroll.logs.entries import LogEntry, check_id_beside_logs, entry_of, is_plain
 from tallyroll.model.acceptance import (
     acceptable_record,
     check_accepts,
@@ -49,11 +50,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A message with its window and record."""
+    """A message with its window and record, stored only if its log has no room for its `entry`."""
 
     message: Message
     spec: Spec
     record: Record
+    entry: LogEntry | None = None
 
     @property
     def identity(self) -> Identity:
@@ -75,7 +77,8 @@ class Placed:
 class BatchMessage:
     """A message of a batch, and what the steps so far found. Each step returns new ones.
 
-    `span` is the window of its time, `target` the window to which it was redriven. `undated` events
+    `span` is the window of its time, `target` the window to which it was redriven, and
+    `claimed_sent` when its claim says it was first sent (ms). `undated` events
     have an id of their own but no time. After placement a message has either its place or a fate.
     A `retraction` gets neither: what it finds decides.
     `sought` are the identities beyond the window by which it may be known, of a message without a
@@ -85,6 +88,7 @@ class BatchMessage:
     message: Message
     span: Span | None = None
     target: WindowId | None = None
+    claimed_sent: int | None = None
     undated: bool = False
     sought: tuple[IdentityItem, ...] = ()
     retraction: Retraction | None = None
@@ -307,12 +311,12 @@ class Placer:
         """The case with its place, or to wait for its window. Raises Rejected."""
         _, envelope, ts, span = timed
         window = case.target or span.id
-        if window not in specs:
+        if window not in specs or span.id not in specs:
             return case.handed_back("too many windows in one batch")
         if spec := specs[window]:
             rules = (spec, specs.get(span.id)) if case.target else (spec,)
             try:
-                placed = self._assign(case, envelope, ts, spec)
+                placed = self._assign(case, envelope, ts, spec, specs.get(span.id))
             except Rejected as refused:
                 refusal = case.rejected(refused.reason, refused.detail)
                 return replace(refusal, sought=_sought(envelope, case.message, rules))
@@ -324,10 +328,14 @@ class Placer:
             check_comes(span, ts, sent, calendar, skew_ms, announced=window in announced)
         return case.handed_back(f"window {window} is not made yet", waits=True)
 
-    def _assign(self, case: BatchMessage, envelope: Envelope, ts: int, spec: Spec) -> BatchMessage:
+    def _assign(
+        self, case: BatchMessage, envelope: Envelope, ts: int, spec: Spec, home_spec: Spec | None
+    ) -> BatchMessage:
         """The case with its place. Raises Rejected."""
         message = case.message
         if case.target:
+            if home_spec and home_spec.logs:
+                _check_claimed(case, envelope, home_spec)
             check_takes(spec, message.sent)
         elif not spec.start <= ts < spec.end:
             # The window length changed after the calendar was cached.
@@ -340,7 +348,21 @@ class Placer:
             check_reference(envelope.reference, bucket, name, message.sent)
         home = case.span if case.target else None
         record = acceptable_record(envelope, message, spec, home, self._layout)
-        return replace(case, placed=Placed(message, spec, record))
+        entry = None
+        if spec.logs:
+            check_id_beside_logs(envelope, message)
+            entry = entry_of(envelope, message, spec) if home in (None, spec.span) else None
+        return replace(case, placed=Placed(message, spec, record, entry))
+
+
+def _check_claimed(case: BatchMessage, envelope: Envelope, home: Spec) -> None:
+    """Raise Rejected if a redriven event of a log says another time of sending than its claim: its
+    place in the log would be another one.
+    """
+    sent = case.message.first_sent
+    if envelope.key in home.logs and is_plain(envelope) and sent != case.claimed_sent:
+        detail = f"says it was first sent at {sent} ms, its claim {case.claimed_sent}"
+        raise Rejected(Reason.NOT_CLAIMED, f"its key is logged, and it {detail}")
 
 
 def _sought(
@@ -358,7 +380,7 @@ def _targeted(timed: _Timed, claims: Sequence[Claim | None]) -> BatchMessage | _
     target = redrive.target
     other = next((claim for claim in claims if not claim or claim.target != target), claims[0])
     if other and other.target == target:
-        return timed._replace(case=replace(case, target=target))
+        return timed._replace(case=replace(case, target=target, claimed_sent=other.sent))
     known = f"is for {other.target}" if other else "does not exist"
     detail = f"redriven to {target!r}, but the ledger's claim {known}"
     return case.rejected(Reason.NOT_CLAIMED, detail)

@@ -17,6 +17,7 @@ from tallyroll.model.formats.payloads import (
     CHUNKED,
     FORMAT_PACKET,
     LAYOUT,
+    LOGS,
     PACKETS,
     Chunk,
     ChunkManifest,
@@ -76,8 +77,13 @@ class Record:
 
     @property
     def packed(self) -> bool:
-        """Whether the record is a packet."""
+        """Whether the record is a packet, or a chunk of a log, which is read as one."""
         return self.format in PACKETS
+
+    @property
+    def logged(self) -> bool:
+        """Whether the record is a chunk of a log."""
+        return self.format in LOGS
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:

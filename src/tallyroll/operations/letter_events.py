@@ -83,7 +83,11 @@ class LetterEvent:
     def sights(self) -> list[Sought]:
         """Itself in each of its windows."""
         names = [identity[1:] for identity in self.identities]
-        return [Sought(window, self.home, names, self.digest) for window in self.windows]
+        message, digest = self.message("", 0), self.digest
+        return [
+            Sought(window, self.home, names, digest, message, self.envelope)
+            for window in self.windows
+        ]
 
     def identity_items(self, specs: Iterable[Spec]) -> tuple[IdentityItem, ...]:
         """Its identities beyond the window, by the rules of these windows."""

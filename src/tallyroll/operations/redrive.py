@@ -17,6 +17,7 @@ from functools import cache, partial
 
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.limits import QUEUE_RETENTION_MS_MAX
+from tallyroll.logs.entries import is_plain
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.ids import Identity, IdentityItem
@@ -332,22 +333,29 @@ class Redriver:
             return plan
         for index, (identity, read) in enumerate(zip(event.identities, event.claims, strict=True)):
             try:
-                claim = self._claim(identity, read, target)
+                claim = self._claim(identity, read, target, event.letter.first_sent)
             except StoreError as error:
                 return plan.left("not claimed", str(error))
+            if claim.sent != event.letter.first_sent and self._is_logged(event):
+                return plan.left(Reason.NOT_CLAIMED, _other_time(event, claim))
             if index and claim.target != target:
                 apart = _claimed_apart(event, [target, claim.target])
                 return plan.left(apart.why, apart.detail)
             target = claim.target
         return replace(plan, target=target)
 
-    def _claim(self, identity: Identity, read: Claim | None, target: WindowId) -> Claim:
+    def _is_logged(self, event: LetterEvent) -> bool:
+        """Whether the event may be in a log, where its place follows from when it was sent."""
+        spec = self._whereabouts.specs([event.home.id]).get(event.home.id)
+        return bool(spec and event.envelope.key in spec.logs and is_plain(event.envelope))
+
+    def _claim(self, identity: Identity, read: Claim | None, target: WindowId, sent: int) -> Claim:
         """The claim on an identity: the one that was read if it names the target, or else the one
         that is stored after an attempt to put or move it.
         """
         if read and read.target == target:
             return read
-        wanted = Claim(target, self.effects.now())
+        wanted = Claim(target, self.effects.now(), read.sent if read else sent)
         if read:
             return self.catalog.move(identity, read, wanted)
         return self.catalog.claim(identity, wanted)
@@ -370,6 +378,15 @@ def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:
         "claimed apart",
         f"its keys are claimed for the windows {' and '.join(windows)}: another event has the id"
         f" {event.identity[2]!r} and some of its keys; redrive it once those windows are sealed",
+    )
+
+
+def _other_time(event: LetterEvent, claim: Claim) -> str:
+    said = f"was sent at {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
+    return (
+        f"it says it was sent at {iso(event.letter.first_sent)}, but the event of its claim {said},"
+        " and its key is logged: look for it with `tallyroll events`; if it did not count, send it"
+        " anew"
     )
 
 
