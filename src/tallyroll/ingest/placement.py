@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from tallyroll import limits
 from tallyroll.errors import Rejected, StoreError
 from tallyroll.ingest.fates import FINAL, Fate, handed_back, rejected
-from tallyroll.logs.entries import LogEntry, check_id_beside_logs, entry_of, is_plain
+from tallyroll.logs.entries import LogEntry, check_claimed, entry_of
 from tallyroll.model.acceptance import (
     acceptable_record,
     check_accepts,
@@ -32,6 +32,7 @@ from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.compression import is_compressed, may_be_compressed
 from tallyroll.model.formats.references import check_reference
 from tallyroll.model.ids import Identity, IdentityItem
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time, identities
 from tallyroll.model.retractions import Retraction, parse_retraction, retraction_in
@@ -316,7 +317,9 @@ class Placer:
         if spec := specs[window]:
             rules = (spec, specs.get(span.id)) if case.target else (spec,)
             try:
-                placed = self._assign(case, envelope, ts, spec, specs.get(span.id))
+                if case.target and (home := specs.get(span.id)):
+                    check_claimed(envelope, case.message, case.claimed_sent, home)
+                placed = self._assign(case, envelope, ts, spec)
             except Rejected as refused:
                 refusal = case.rejected(refused.reason, refused.detail)
                 return replace(refusal, sought=_sought(envelope, case.message, rules))
@@ -328,14 +331,10 @@ class Placer:
             check_comes(span, ts, sent, calendar, skew_ms, announced=window in announced)
         return case.handed_back(f"window {window} is not made yet", waits=True)
 
-    def _assign(
-        self, case: BatchMessage, envelope: Envelope, ts: int, spec: Spec, home_spec: Spec | None
-    ) -> BatchMessage:
+    def _assign(self, case: BatchMessage, envelope: Envelope, ts: int, spec: Spec) -> BatchMessage:
         """The case with its place. Raises Rejected."""
         message = case.message
         if case.target:
-            if home_spec and home_spec.logs:
-                _check_claimed(case, envelope, home_spec)
             check_takes(spec, message.sent)
         elif not spec.start <= ts < spec.end:
             # The window length changed after the calendar was cached.
@@ -348,21 +347,9 @@ class Placer:
             check_reference(envelope.reference, bucket, name, message.sent)
         home = case.span if case.target else None
         record = acceptable_record(envelope, message, spec, home, self._layout)
-        entry = None
-        if spec.logs:
-            check_id_beside_logs(envelope, message)
-            entry = entry_of(envelope, message, spec) if home in (None, spec.span) else None
+        entry = entry_of(envelope, message, spec, home) if spec.logs else None
+        record = sized(replace(record, plain=True, size=0)) if entry else record
         return replace(case, placed=Placed(message, spec, record, entry))
-
-
-def _check_claimed(case: BatchMessage, envelope: Envelope, home: Spec) -> None:
-    """Raise Rejected if a redriven event of a log says another time of sending than its claim: its
-    place in the log would be another one.
-    """
-    sent = case.message.first_sent
-    if envelope.key in home.logs and is_plain(envelope) and sent != case.claimed_sent:
-        detail = f"says it was first sent at {sent} ms, its claim {case.claimed_sent}"
-        raise Rejected(Reason.NOT_CLAIMED, f"its key is logged, and it {detail}")
 
 
 def _sought(

@@ -29,6 +29,7 @@ from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, event_time
 from tallyroll.model.specs import Spec
 from tallyroll.model.stored import logged_events
+from tallyroll.model.windows import Span
 from tallyroll.reasons import Reason
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -59,27 +60,38 @@ class LogEntry(NamedTuple):
         return _ID_BYTES + _NUMBERS_BYTES + len(format_amount(self.amount)) + 2 * payload
 
 
-def entry_of(envelope: Envelope, message: Message, spec: Spec) -> LogEntry | None:
+def entry_of(
+    envelope: Envelope, message: Message, spec: Spec, home: Span | None = None
+) -> LogEntry | None:
     """The entry of an event that is logged in a window; None for one that gets a record. Pure in
-    what all deliveries of a message share, and in the window's spec.
+    what all deliveries of a message share, and in the window's spec. Of a redriven one, `home` is
+    the window of its time: elsewhere it gets a record.
+
+    Raises Rejected (bad-id) for an id that looks like that of a chunk.
     """
-    rule = spec.logs.get(envelope.key)
-    if rule is None or not is_plain(envelope) or not _UUID.fullmatch(message.first_id):
-        return None
-    assert isinstance(envelope, Event)
-    sent = message.first_sent
-    entry = LogEntry(
-        message.first_id, event_time(envelope, sent), envelope.amount, envelope.payload, sent
-    )
-    return entry if sent >= 0 and entry.size <= rule.entry_bytes else None
-
-
-def check_id_beside_logs(envelope: Envelope, message: Message) -> None:
-    """Raise Rejected (bad-id) for an id that looks like that of a chunk, in a window with logs."""
     record_id = envelope.id or message.first_id
     if record_id.startswith(limits.LOG_PREFIX):
         why = f"must not begin with {limits.LOG_PREFIX!r}, as those of logs do"
         raise Rejected(Reason.BAD_ID, f"id {record_id!r}: {why}: send it under another id")
+    rule = spec.logs.get(envelope.key)
+    if rule is None or home not in (None, spec.span) or not is_plain(envelope):
+        return None
+    assert isinstance(envelope, Event)
+    sent = message.first_sent
+    ts = event_time(envelope, sent)
+    entry = LogEntry(record_id, ts, envelope.amount, envelope.payload, sent)
+    fits = _UUID.fullmatch(record_id) and sent >= 0 and entry.size <= rule.entry_bytes
+    return entry if fits else None
+
+
+def check_claimed(envelope: Envelope, message: Message, claimed: int | None, home: Spec) -> None:
+    """Raise Rejected (not-claimed) if a redriven event of a log says another time of sending (ms)
+    than its claim: its place in the log would be another one. `home` is the window of its time.
+    """
+    sent = message.first_sent
+    if envelope.key in home.logs and is_plain(envelope) and sent != claimed:
+        detail = f"says it was first sent at {sent} ms, its claim {claimed}, and its key is logged"
+        raise Rejected(Reason.NOT_CLAIMED, detail)
 
 
 def is_plain(envelope: Envelope) -> bool:

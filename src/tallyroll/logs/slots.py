@@ -42,7 +42,7 @@ class Slot:
         entries, slot = dict(self.entries), self
         for position in count(self.free):
             chunk = found.get(position)
-            if chunk is None or slot.ended:
+            if chunk is None or slot.full:
                 return slot
             entries |= {entry.message: entry for entry in entries_in(chunk)}
             slot = Slot(entries, position + 1, chunk.format == FORMAT_LOG_END)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tallyroll import limits
+from tallyroll.logs import slots
 from tests.simulation import pipeline
 from tests.simulation.logs.oracle import LogOracle
 from tests.simulation.operators import Operator
@@ -20,7 +21,7 @@ from tests.simulation.world import UNBOUND, Bounds
 
 RATES = (7, 30, 30, 90)  # events a second: slots of 4 to 53 seconds
 PLAIN = 0.6  # of the letters
-POSITIONS, ENTRIES = 4, 3  # so that slots are full now and then
+POSITIONS, ENTRIES, ENDS = 5, 3, 2  # so that slots are full, or ended, now and then
 
 
 def logs_of(drawn: float) -> dict[str, int]:
@@ -51,7 +52,7 @@ class LogSystem(System):
 
 
 def _planned(seed: int) -> Plan:
-    plan = replace(plan_of(seed), retractions=RetractionPlan(), ranges=False)
+    plan = replace(plan_of(seed), retractions=RetractionPlan(), ranges=False, months=False)
     return replace(plan, redrives=plan.redrives or Random(f"{seed} logs").random() < 0.5)
 
 
@@ -65,4 +66,5 @@ def simulate_logs(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Resu
         patch.setattr(pipeline, "plan_of", _planned)
         patch.setattr(limits, "LOG_POSITIONS", POSITIONS)
         patch.setattr(limits, "LOG_ENTRIES_MAX", ENTRIES)
+        patch.setattr(slots, "END_FROM", ENDS)
         return simulate(seed, bounds, **tweaks)
