@@ -108,9 +108,19 @@ class RoutedStore:
         return self._of(spec.table).chunks(spec, key, record_id, count)
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, until: str = ""
+        self,
+        spec: Spec,
+        key: str,
+        shard: int,
+        after: str,
+        limit: int,
+        until: str = "",
+        *,
+        consistent: bool = True,
     ) -> RecordPage:
-        return self._of(spec.table).records(spec, key, shard, after, limit, until)
+        return self._of(spec.table).records(
+            spec, key, shard, after, limit, until, consistent=consistent
+        )
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)

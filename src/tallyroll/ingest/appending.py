@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 
 from tallyroll import limits
 from tallyroll.errors import Missing, StoreError
@@ -16,11 +18,12 @@ from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back
 from tallyroll.ingest.placement import Placed
 from tallyroll.ingest.transactions import CommitRun, plan
 from tallyroll.logs.entries import LogEntry, SlotName, chunk_record, slot_of
-from tallyroll.logs.reading import read_slots
+from tallyroll.logs.reading import read_on, read_slots
 from tallyroll.logs.slots import Slot, SlotStep, next_step
 from tallyroll.model.ids import Identity
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
+from tallyroll.ports.backoff import COMMIT_CONFLICT
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
 from tallyroll.reasons import Reason
@@ -149,35 +152,52 @@ class Appender:
     def _append(
         self, spec: Spec, works: list[_Work], run: Run, deadline: int, done: Appended
     ) -> None:
-        unread = works
-        while works:
-            self._read(spec, unread, done)
+        self._read(spec, works, done)
+        for attempt in count():
             for work in works:
                 work.decide()
             works = [work for work in works if work.waiting]
+            if not works:
+                return
             chunks = [work.chunk() for work in works]
             commits = plan(spec, chunks, self.store.metering_of(spec.table))
             part = run(self.store, commits, self.effects, deadline, self.at_once)
-            unread = []
-            for work, chunk in zip(works, chunks, strict=True):
-                if work.after(chunk, part.fates.pop((spec.window, chunk.key, chunk.id))):
-                    unread.append(work)
-            done.counts.lost += len(unread)
+            fates = [part.fates.pop((spec.window, each.key, each.id)) for each in chunks]
             done.run.add(part)
+            settled = zip(works, chunks, fates, strict=True)
+            lost = [work for work, chunk, fate in settled if work.after(chunk, fate)]
+            if lost:
+                done.counts.lost += len(lost)
+                self.effects.sleep(COMMIT_CONFLICT.wait_ms(attempt, self.effects.chance))
+                self._reading(spec, lost, self._read_on)
             works = [work for work in works if work.waiting]
 
     def _read(self, spec: Spec, works: Sequence[_Work], done: Appended) -> None:
-        """Read the slots; what waits for one that cannot be read is handed back, or if its table is
+        done.counts.slots += len(works)
+        self._reading(spec, works, self._read_all)
+
+    def _read_all(self, spec: Spec, works: Sequence[_Work]) -> None:
+        names = [work.name for work in works]
+        # An old answer costs no more than a lost position: half the price is worth that.
+        slots = read_slots(self.store, spec, names, self.effects, self.at_once, consistent=False)
+        for work in works:
+            work.slot = slots[work.name]
+
+    def _read_on(self, spec: Spec, works: Sequence[_Work]) -> None:
+        jobs = [partial(read_on, self.store, spec, work.name, work.slot) for work in works]
+        for work, slot in zip(works, self.effects.together(jobs, self.at_once), strict=True):
+            work.slot = slot
+
+    @staticmethod
+    def _reading(
+        spec: Spec, works: Sequence[_Work], read: Callable[[Spec, Sequence[_Work]], None]
+    ) -> None:
+        """Read slots; what waits for one that cannot be read is handed back, or if its table is
         gone, the window's state decides.
         """
-        done.counts.slots += len(works)
         try:
-            names = [work.name for work in works]
-            slots = read_slots(self.store, spec, names, self.effects, self.at_once)
+            read(spec, works)
         except StoreError as error:
             gone = Fate(Disposition.SHUT_OUT, detail=str(error))
             for work in works:
                 work.give_up(gone if isinstance(error, Missing) else handed_back(str(error)))
-            return
-        for work in works:
-            work.slot = slots[work.name]

@@ -85,11 +85,12 @@ def entry_of(
 
 
 def check_claimed(envelope: Envelope, message: Message, claimed: int | None, home: Spec) -> None:
-    """Raise Rejected (not-claimed) if a redriven event of a log says another time of sending (ms)
-    than its claim: its place in the log would be another one. `home` is the window of its time.
+    """Raise Rejected (not-claimed) if a redriven event of a logged key has the claim of another: a
+    plain one names when it was sent (ms), by which it has its place in the log, and no other does.
+    `home` is the window of its time.
     """
-    sent = message.first_sent
-    if envelope.key in home.logs and is_plain(envelope) and sent != claimed:
+    sent = message.first_sent if is_plain(envelope) else None
+    if envelope.key in home.logs and sent != claimed:
         detail = f"says it was first sent at {sent} ms, its claim {claimed}, and its key is logged"
         raise Rejected(Reason.NOT_CLAIMED, detail)
 

@@ -19,19 +19,32 @@ _PREFIX_END = "/"  # sorts directly after the "." that ends a prefix
 
 
 def read_slots(
-    store: Store, spec: Spec, slots: Iterable[SlotName], effects: Effects, at_once: int
+    store: Store,
+    spec: Spec,
+    slots: Iterable[SlotName],
+    effects: Effects,
+    at_once: int,
+    *,
+    consistent: bool = True,
 ) -> Mapping[SlotName, Slot]:
-    """The slots as the store has them; one Query reads those of a group. Raises StoreError, and
-    Refused for a damaged chunk.
+    """The slots as the store has them; one Query reads those of a group. If not `consistent`, they
+    may be old, for half the cost. Raises StoreError, and Refused for a damaged chunk.
     """
     asked = list(dict.fromkeys(slots))
     groups = dict.fromkeys((slot.key, group_prefix(spec, slot)) for slot in asked)
-    jobs = [partial(_chunks_of, store, spec, *group) for group in groups]
+    jobs = [partial(_chunks_of, store, spec, *group, consistent=consistent) for group in groups]
     found: dict[str, list[Record]] = {}
     for (key, _), chunks in zip(groups, effects.together(jobs, at_once), strict=True):
         for chunk in chunks:
             found.setdefault(key + chunk.id.rpartition(".")[0] + ".", []).append(chunk)
     return {slot: Slot().after(found.get(slot.key + slot_prefix(spec, slot), ())) for slot in asked}
+
+
+def read_on(store: Store, spec: Spec, name: SlotName, slot: Slot) -> Slot:
+    """A slot with what follows the part that is known of it. Raises StoreError."""
+    prefix = slot_prefix(spec, name)
+    after = f"{prefix}{slot.free - 1:02d}" if slot.free else prefix
+    return slot.after(_pages(store, spec, name.key, after, prefix[:-1] + _PREFIX_END))
 
 
 def stored_beside(
@@ -47,15 +60,19 @@ def stored_beside(
     return record if found == entry else replace(record, digest=b"")
 
 
-def _chunks_of(store: Store, spec: Spec, key: str, prefix: str) -> list[Record]:
-    return [*_pages(store, spec, key, prefix)]
+def _chunks_of(
+    store: Store, spec: Spec, key: str, prefix: str, *, consistent: bool
+) -> list[Record]:
+    until = prefix[:-1] + _PREFIX_END
+    return [*_pages(store, spec, key, prefix, until, consistent=consistent)]
 
 
-def _pages(store: Store, spec: Spec, key: str, prefix: str) -> Iterator[Record]:
-    after, until = prefix, prefix[:-1] + _PREFIX_END
-    shard = spec.shard(key, prefix)
+def _pages(
+    store: Store, spec: Spec, key: str, after: str, until: str, *, consistent: bool = True
+) -> Iterator[Record]:
+    shard = spec.shard(key, after)
     while True:
-        page = store.records(spec, key, shard, after, _PAGE, until)
+        page = store.records(spec, key, shard, after, _PAGE, until, consistent=consistent)
         yield from page.records
         if not page.more:
             return

@@ -331,13 +331,14 @@ class Redriver:
         event, target = plan.event, plan.target
         if event is None or target is None:
             return plan
+        sent = event.letter.first_sent if self._is_logged(event) else None
         for index, (identity, read) in enumerate(zip(event.identities, event.claims, strict=True)):
             try:
-                claim = self._claim(identity, read, target, event.letter.first_sent)
+                claim = self._claim(identity, read, target, sent)
             except StoreError as error:
                 return plan.left("not claimed", str(error))
-            if claim.sent != event.letter.first_sent and self._is_logged(event):
-                return plan.left(Reason.NOT_CLAIMED, _other_time(event, claim))
+            if claim.sent != sent:
+                return plan.left(Reason.NOT_CLAIMED, _other_event(event, claim))
             if index and claim.target != target:
                 apart = _claimed_apart(event, [target, claim.target])
                 return plan.left(apart.why, apart.detail)
@@ -349,7 +350,9 @@ class Redriver:
         spec = self._whereabouts.specs([event.home.id]).get(event.home.id)
         return bool(spec and event.envelope.key in spec.logs and is_plain(event.envelope))
 
-    def _claim(self, identity: Identity, read: Claim | None, target: WindowId, sent: int) -> Claim:
+    def _claim(
+        self, identity: Identity, read: Claim | None, target: WindowId, sent: int | None
+    ) -> Claim:
         """The claim on an identity: the one that was read if it names the target, or else the one
         that is stored after an attempt to put or move it.
         """
@@ -381,12 +384,12 @@ def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:
     )
 
 
-def _other_time(event: LetterEvent, claim: Claim) -> str:
-    said = f"was sent at {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
+def _other_event(event: LetterEvent, claim: Claim) -> str:
+    """Why a letter stays whose claim is another event's: a given id may be a message's id, too."""
+    said = f"is of {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
     return (
-        f"it says it was sent at {iso(event.letter.first_sent)}, but the event of its claim {said},"
-        " and its key is logged: look for it with `tallyroll events`; if it did not count, send it"
-        " anew"
+        f"it was sent at {iso(event.letter.first_sent)}, but the claim of its id {said}, and"
+        " its key is logged: look for it with `tallyroll events`; if it did not count, send it anew"
     )
 
 

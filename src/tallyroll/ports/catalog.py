@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Claim:
     """The window in which a redriven event is to count, and the time of the claim (ms).
 
-    `sent` is when the event was first sent (ms): None, if an earlier release put the claim. A claim
-    keeps it when it moves.
+    `sent` is when a plain event of a logged key was first sent (ms); None for any other event, and
+    if an earlier release put the claim. A claim keeps it when it moves.
     """
 
     target: WindowId

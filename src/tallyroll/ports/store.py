@@ -218,11 +218,20 @@ class Store(Protocol):
         """
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, until: str = ""
+        self,
+        spec: Spec,
+        key: str,
+        shard: int,
+        after: str,
+        limit: int,
+        until: str = "",
+        *,
+        consistent: bool = True,
     ) -> RecordPage:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,
         ascending in code point order; "" precedes all. With `until`, only of those whose ids
-        precede it. Raises Missing if there is no table.
+        precede it. If not `consistent`, it may lack what was stored lately. Raises Missing if there
+        is no table.
         """
 
     def widen(self, spec: Spec, key: str) -> None:

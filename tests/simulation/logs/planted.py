@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tallyroll.ingest import appending, placement, stored_events
+from tallyroll.ingest import appending, placement
+from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
 from tallyroll.logs import slots
 from tallyroll.logs.slots import Slot, SlotStep
 from tallyroll.model.specs import log_rule
-from tallyroll.operations import event_status
 from tests.simulation.logs.system import POSITIONS
-from tests.simulation.planted import DROWSY, Planted
+from tests.simulation.planted import Planted
 
 Patch = pytest.MonkeyPatch
 
@@ -68,14 +68,6 @@ def chunk_after_an_end(patch: Patch) -> None:
     patch.setattr(Slot, "full", property(lambda self: self.free >= POSITIONS))
 
 
-def shut_gate_without_reading_the_slot(patch: Patch) -> None:
-    patch.setattr(stored_events, "stored_beside", lambda *_: None)
-
-
-def redriver_without_reading_the_slot(patch: Patch) -> None:
-    patch.setattr(event_status, "stored_beside", lambda *_: None)
-
-
 def lost_race_taken_for_won(patch: Patch) -> None:
     """Who loses a position takes what stands there for its own chunk."""
     after = appending._Work.after
@@ -84,8 +76,8 @@ def lost_race_taken_for_won(patch: Patch) -> None:
         lost = after(self, chunk, fate)
         if lost:
             for entry in self.step.appended:
-                kind = appending.Disposition.DUPLICATE
-                self.settle(entry, appending.Fate(kind, self.waiting[entry].record.digest))
+                kind = Disposition.DUPLICATE
+                self.settle(entry, Fate(kind, self.waiting[entry].record.digest))
         return False
 
     patch.setattr(appending._Work, "after", won)
@@ -97,7 +89,5 @@ PLANTED = (
     Planted(full_judged_by_the_batch, 0),
     Planted(record_without_reading_the_full_log, 0),
     Planted(chunk_after_an_end, 0),
-    Planted(shut_gate_without_reading_the_slot, 0, {"hasty": 1.0}),
-    Planted(redriver_without_reading_the_slot, 0, {"hasty": 1.0}),
     Planted(lost_race_taken_for_won, 0),
 )

@@ -216,7 +216,15 @@ class DynamoStore(DynamoTables):
         return found
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, until: str = ""
+        self,
+        spec: Spec,
+        key: str,
+        shard: int,
+        after: str,
+        limit: int,
+        until: str = "",
+        *,
+        consistent: bool = True,
     ) -> RecordPage:
         """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").
 
@@ -232,7 +240,7 @@ class DynamoStore(DynamoTables):
             reply = self._caller.read(
                 "Query",
                 TableName=in_dynamodb(spec.table),
-                ConsistentRead=True,
+                ConsistentRead=consistent,
                 KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
                 ExpressionAttributeValues=values,
                 Limit=limit,

@@ -191,7 +191,15 @@ class MemoryStore(MemoryTables):
         return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, until: str = ""
+        self,
+        spec: Spec,
+        key: str,
+        shard: int,
+        after: str,
+        limit: int,
+        until: str = "",
+        *,
+        consistent: bool = True,  # noqa: ARG002 - all of its reads are
     ) -> RecordPage:
         items = self.items(spec.table)
         place, position = f"{key}.{shard}", RECORD + after

@@ -185,7 +185,15 @@ class RowStore:
         return self._rows.chunks(spec.table, row, count) if row else ()
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, until: str = ""
+        self,
+        spec: Spec,
+        key: str,
+        shard: int,
+        after: str,
+        limit: int,
+        until: str = "",
+        *,
+        consistent: bool = True,  # noqa: ARG002 - all of its reads are
     ) -> RecordPage:
         while True:
             page = self._rows.page(spec.table, key, shard, after, limit)
