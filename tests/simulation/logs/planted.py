@@ -11,6 +11,7 @@ from tallyroll.ingest import appending, placement
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
 from tallyroll.logs import slots
+from tallyroll.logs.entries import entry_of
 from tallyroll.logs.slots import Slot, SlotStep
 from tallyroll.model.specs import log_rule
 from tests.simulation.logs.system import POSITIONS
@@ -20,8 +21,6 @@ Patch = pytest.MonkeyPatch
 
 
 def slot_by_the_time_of_delivery(patch: Patch) -> None:
-    entry_of = placement.entry_of
-
     def delivered(envelope: Any, message: Any, *rest: Any) -> Any:
         entry = entry_of(envelope, message, *rest)
         return entry and entry._replace(sent=entry.sent + 20_000 * (message.receives - 1))

@@ -16,9 +16,10 @@ from tallyroll.errors import ProofMismatch, SettingsError
 from tallyroll.ingest import appending
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.logs.entries import chunk_record, entries_in, slot_of
+from tallyroll.logs.reading import read_slots
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.records import Record
-from tallyroll.model.stored import events_of
+from tallyroll.model.stored import StoredEvent, events_of
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
@@ -74,10 +75,10 @@ def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
 
 def test_who_loses_a_position_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(LOGGED)
-    read_slots, other = appending.read_slots, [sent(pipeline, 1), sent(pipeline, 2)]
+    other = [sent(pipeline, 1), sent(pipeline, 2)]
 
-    def late(*given: Any) -> Any:
-        found = read_slots(*given)
+    def late(*given: Any, **more: Any) -> Any:
+        found = read_slots(*given, **more)
         if other:
             batch, other[:] = [*other], []
             write(pipeline, *batch)
@@ -121,10 +122,9 @@ def test_what_the_store_refuses_is_rejected_alone() -> None:
 def test_behind_a_shut_gate_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(LOGGED)
     first, later = sent(pipeline, 1), sent(pipeline, 2)
-    read_slots = appending.read_slots
 
-    def closed_meanwhile(*given: Any) -> Any:
-        found = read_slots(*given)
+    def closed_meanwhile(*given: Any, **more: Any) -> Any:
+        found = read_slots(*given, **more)
         monkeypatch.setattr(appending, "read_slots", read_slots)
         write(pipeline, first)
         seal(pipeline, WINDOW)
@@ -201,7 +201,7 @@ def test_a_log_is_proven_and_read_as_packets_are() -> None:
     assert [each.amount for each in events] == [10**6 * number for number in range(5)]
     found = pipeline.reader().events("k", WINDOW, TIME_LEFT)
     assert [each.id for each in found.found] == [each.id for each in events]
-    assert all(each.message for each in found.found)
+    assert all(isinstance(each, StoredEvent) and each.message for each in found.found)
     one = pipeline.reader().event("k", events[3].id, WINDOW, None)
     assert one.what == events[3]
     assert archive.window.attempt.items
