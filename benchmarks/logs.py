@@ -131,11 +131,11 @@ def _written(pipeline: Pipeline, batches: Batches) -> float:
     store = pipeline.store
     records, lookup = store.records, store.lookup
 
-    def read(*given: Any, consistent: bool = True) -> Any:
+    def read(*given: Any) -> Any:
         nonlocal units
-        page = records(*given, consistent=consistent)
+        page = records(*given)
         read_units = max(1, -(-sum(sized(each).size for each in page.records) // READ_UNIT_BYTES))
-        units += read_units if consistent else read_units / 2
+        units += read_units if given[-1].consistent else read_units / 2
         return page
 
     def looked_up(spec: Any, names: Any) -> Any:

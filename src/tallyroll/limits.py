@@ -56,10 +56,10 @@ TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
 TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name
 
 # Logs: see docs/sharding.md
-LOG_PREFIX = "~log."  # begins the ids of chunks of logs
+LOG_PREFIX = "~log."  # begins the ids of leaves of logs
 LOG_POSITIONS = 32  # of a slot
-LOG_ENTRIES_MAX = 1_000  # of a chunk of a log
-LOG_CHUNK_BYTES_MAX = 64 * 1024
+LOG_ENTRIES_MAX = 1_000  # of a leaf
+LOG_LEAF_BYTES_MAX = 64 * 1024
 LOG_ENTRY_BYTES_MAX = 512  # a larger event gains little
 LOG_KEYS_MAX = 20
 LOG_SETTING_BYTES_MAX = 1_024  # a function's settings have 4 KB together [lambda]

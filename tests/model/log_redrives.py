@@ -65,8 +65,8 @@ def _looked(world: World, state: State, number: int) -> Iterator[Step]:
         return
     place = claim[0] if claim else HOME
     record = state.records[place][message.id]
-    chunks = state.slots[world.slot(message.sent)] if place == HOME and not message.given else ()
-    if record == 1 + event or any(event in chunk.events for chunk in chunks):
+    leaves = state.slots[world.slot(message.sent)] if place == HOME and not message.given else ()
+    if record == 1 + event or any(event in leaf.events for leaf in leaves):
         answer, target = "counted already", NONE
     elif record:
         return

@@ -16,15 +16,15 @@ ODD, LATER = Message("odd", 0, sent=1), Message("later", 1, sent=2)
 GIVEN = Message("given", 0, given=True)  # its id is that of the message a
 FORGED = Message("forged", 0, sent=2, forged=True)  # it says that it is a, and was sent later
 ALL = (A, GIVEN, FORGED)
-LIKE_CHUNK = Message("like a chunk", 1, given=True, chunk=1)
+LIKE_LEAF = Message("like a leaf", 1, given=True, leaf=1)
 
 SMALL = (
     World("two-messages", (A, B), positions=3, batch=2, ends=True),
-    World("two-to-a-chunk", (A, B), capacity=2, batch=2),
+    World("two-to-a-leaf", (A, B), capacity=2, batch=2),
     World("late-requests", (A, B), batch=2, flights=1),
     World("three-writers", (A, B), writers=3),
     World("two-slots", (ODD, LATER), batch=2),
-    World("id-of-a-chunk", (A, LIKE_CHUNK)),
+    World("id-of-a-leaf", (A, LIKE_LEAF)),
     World("given-id", (A, GIVEN), positions=1, writers=1, moves=(0, 1), operators=1),
     World("forged-time", (A, FORGED), positions=1, writers=1, moves=(0, 1), operators=1),
 )
@@ -53,7 +53,7 @@ PLANTED = {
     Mistake.SLOT_READ_EVENTUALLY: ("two-messages", Promise.REJECTED),
     Mistake.RECORD_UNREAD: ("two-messages", Promise.REJECTED),
     Mistake.RECORD_BY_ID: ("given-id", Promise.COUNTED),
-    Mistake.LOG_IDS_TAKEN: ("id-of-a-chunk", Promise.GAPLESS),
+    Mistake.LOG_IDS_TAKEN: ("id-of-a-leaf", Promise.GAPLESS),
     Mistake.TIME_BELIEVED: ("forged-time", Promise.ONCE),
     Mistake.LETTER_BELIEVED: ("forged-time", Promise.ONCE),
     Mistake.CLAIM_SHARED: ("given-id", Promise.ONCE),

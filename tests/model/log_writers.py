@@ -7,12 +7,12 @@ from itertools import combinations, product
 
 from tests.model.logs import (
     HOME,
-    NO_CHUNK,
+    NO_LEAF,
     NONE,
     OTHER,
     WINDOWS,
-    Chunk,
     Item,
+    Leaf,
     Mistake,
     Put,
     State,
@@ -72,8 +72,8 @@ def _items(world: World, number: int, target: int) -> Iterator[Item]:
 
 
 def _is_refused(world: World, item: Item) -> bool:
-    chunk = world.messages[item.message].chunk
-    return chunk != NONE and world.mistake is not Mistake.LOG_IDS_TAKEN
+    leaf = world.messages[item.message].leaf
+    return leaf != NONE and world.mistake is not Mistake.LOG_IDS_TAKEN
 
 
 def writes(world: World, state: State) -> Iterator[Step]:
@@ -118,19 +118,19 @@ def _asked(world: World, state: State, index: int, writer: Writer) -> Step:
 
 
 def _reads(state: State, index: int, writer: Writer) -> Iterator[Step]:
-    """A writer may see any chunk of its slots at any time: what it has seen is any old subset."""
+    """A writer may see any leaf of its slots at any time: what it has seen is any old subset."""
     for slot in sorted({each.slot for each in writer.items} - {NONE}):
-        for position, chunk in enumerate(state.slots[slot]):
-            if chunk.events and not writer.known[slot] >> position & 1:
+        for position, leaf in enumerate(state.slots[slot]):
+            if leaf.events and not writer.known[slot] >> position & 1:
                 sees = _sees(state, writer, slot, position)
                 yield f"read: position {position} of slot {slot}", _with(state, index, sees)
 
 
 def _sees(state: State, writer: Writer, slot: int, position: int) -> Writer:
-    """The writer with a chunk that it has seen. It is done with messages in the prefix."""
+    """The writer with a leaf that it has seen. It is done with messages in the prefix."""
     known = replaced(writer.known, slot, writer.known[slot] | 1 << position)
     prefix = _prefix(state, known[slot], slot)
-    there = {event for chunk in prefix for event in chunk.events}
+    there = {event for leaf in prefix for event in leaf.events}
     items = tuple(each for each in writer.items if each.slot != slot or each.event not in there)
     undecided = tuple(
         each for each in writer.undecided if each.slot != slot or each.at >= len(prefix)
@@ -138,13 +138,13 @@ def _sees(state: State, writer: Writer, slot: int, position: int) -> Writer:
     return writer._replace(items=items, known=known, undecided=undecided)
 
 
-def _prefix(state: State, known: int, slot: int) -> list[Chunk]:
-    """The chunks of a slot that are known, up to the first gap."""
+def _prefix(state: State, known: int, slot: int) -> list[Leaf]:
+    """The leaves of a slot that are known, up to the first gap."""
     found = []
-    for position, chunk in enumerate(state.slots[slot]):
+    for position, leaf in enumerate(state.slots[slot]):
         if not known >> position & 1:
             break
-        found.append(chunk)
+        found.append(leaf)
     return found
 
 
@@ -163,46 +163,46 @@ def _plans(world: World, state: State, writer: Writer) -> list[list[Put]]:
             at = len(prefix)
             if world.mistake is Mistake.HIGHEST:
                 at = writer.known[slot].bit_length()
-            plans += _chunks(world, slot, at, [each.event for each in items])
+            plans += _leaves(world, slot, at, [each.event for each in items])
     return plans
 
 
-def _chunks(world: World, slot: int, at: int, events: list[int]) -> list[list[Put]]:
-    """What does not fit into a chunk waits for the next position."""
+def _leaves(world: World, slot: int, at: int, events: list[int]) -> list[list[Put]]:
+    """What does not fit into a leaf waits for the next position."""
     now, later = events[: world.capacity], events[world.capacity :]
     kinds = (False, True) if world.ends else (False,)
-    plans = [[Put(HOME, slot, at, Chunk(tuple(now), ends)) for ends in kinds]]
+    plans = [[Put(HOME, slot, at, Leaf(tuple(now), ends)) for ends in kinds]]
     if later and world.mistake is Mistake.DIVIDED:
-        plans.append([Put(HOME, slot, at + 1, Chunk(tuple(later)))])
+        plans.append([Put(HOME, slot, at + 1, Leaf(tuple(later)))])
     return plans
 
 
 def _record(world: World, item: Item) -> Put:
     message = world.messages[item.message]
-    chunk = Chunk((item.event,))
-    if message.chunk != NONE:
-        return Put(HOME, 0, message.chunk, chunk)
-    return Put(max(item.target, HOME), NONE, message.id, chunk)
+    leaf = Leaf((item.event,))
+    if message.leaf != NONE:
+        return Put(HOME, 0, message.leaf, leaf)
+    return Put(max(item.target, HOME), NONE, message.id, leaf)
 
 
 def _is_full(
-    world: World, state: State, writer: Writer, slot: int, prefix: list[Chunk], items: list[Item]
+    world: World, state: State, writer: Writer, slot: int, prefix: list[Leaf], items: list[Item]
 ) -> bool:
-    """Whether no chunk can follow: a fact for ever, judged on a prefix without a gap."""
+    """Whether no leaf can follow: a fact for ever, judged on a prefix without a gap."""
     judged = prefix
     match world.mistake:
         case Mistake.FULL_REMEMBERED:
             judged = [*state.slots[slot]]
         case Mistake.FULL_OVER_GAP:
             seen = writer.known[slot]
-            chunks = enumerate(state.slots[slot])
-            judged = [chunk if seen >> at & 1 else NO_CHUNK for at, chunk in chunks]
+            leaves = enumerate(state.slots[slot])
+            judged = [leaf if seen >> at & 1 else NO_LEAF for at, leaf in leaves]
         case Mistake.FULL_BY_SIZE:
-            size = len(items) + sum(len(chunk.events) for chunk in prefix)
+            size = len(items) + sum(len(leaf.events) for leaf in prefix)
             if size > world.capacity:
                 return True
     last = len(judged) == world.positions and bool(judged[-1].events)
-    return last or (world.mistake is not Mistake.AFTER_END and any(chunk.ends for chunk in judged))
+    return last or (world.mistake is not Mistake.AFTER_END and any(leaf.ends for leaf in judged))
 
 
 def _puts(world: World, state: State, index: int, writer: Writer) -> Iterator[Step]:
@@ -237,7 +237,7 @@ def _without_answer(world: World, writer: Writer, puts: tuple[Put, ...]) -> Writ
 
 def _answered(after: State, writer: Writer, puts: tuple[Put, ...]) -> Writer:
     """The writer whose transaction was carried out."""
-    done = {event for put in puts for event in put.chunk.events}
+    done = {event for put in puts for event in put.leaf.events}
     writer = writer._replace(items=tuple(each for each in writer.items if each.event not in done))
     for put in puts:
         if put.slot != NONE:
@@ -258,14 +258,14 @@ def _lost(world: World, state: State, index: int, writer: Writer, puts: tuple[Pu
             each for each in writer.undecided if (each.slot, each.at) != (put.slot, put.at)
         )
         writer = writer._replace(undecided=left)
-        if put.slot != NONE and world.messages[put.chunk.events[0]].chunk == NONE:
+        if put.slot != NONE and world.messages[put.leaf.events[0]].leaf == NONE:
             if world.mistake is Mistake.LOSER_BLIND:
                 writer = _without_answer(world, writer, (put._replace(at=put.at + 1),))
             else:
                 writer = _sees(state, writer, put.slot, put.at)
             continue
-        item = next(each for each in writer.items if each.event in put.chunk.events)
-        if there == put.chunk.events:
+        item = next(each for each in writer.items if each.event in put.leaf.events)
+        if there == put.leaf.events:
             after = acknowledged(world, after, item.message)
         else:
             after = rejected(world, after, item.message)
@@ -290,11 +290,11 @@ def _sealed(world: World, state: State, index: int, writer: Writer) -> Step:
 
 def _is_found(world: World, state: State, writer: Writer, item: Item) -> bool:
     mistake, record = world.mistake, state.records[HOME][world.messages[item.message].id]
-    chunks: list[Chunk] = []
+    leaves: list[Leaf] = []
     if item.slot != NONE and mistake is not Mistake.SLOT_UNREAD:
         known = writer.known[item.slot] if mistake is Mistake.SLOT_READ_EVENTUALLY else NONE
-        chunks = _prefix(state, known, item.slot)
-    if any(item.event in chunk.events for chunk in chunks):
+        leaves = _prefix(state, known, item.slot)
+    if any(item.event in leaf.events for leaf in leaves):
         return True
     if mistake is Mistake.RECORD_BY_ID and record:
         return True
@@ -322,8 +322,8 @@ def _names(world: World, writer: Writer) -> str:
 def _told(world: World, puts: tuple[Put, ...]) -> str:
     told = []
     for put in puts:
-        names = " and ".join(world.messages[event].name for event in put.chunk.events)
+        names = " and ".join(world.messages[event].name for event in put.leaf.events)
         at = f"position {put.at} of slot {put.slot}"
         where = f"as a record of {WINDOWS[put.window]}" if put.slot == NONE else f"at {at}"
-        told.append(f"{names} {where}{', an end' if put.chunk.ends else ''}")
+        told.append(f"{names} {where}{', an end' if put.leaf.ends else ''}")
     return "; ".join(told)

@@ -1,7 +1,7 @@
 """Logs: plain events of a hot key without a record each, as an explicit-state model of its own.
 
 A message without an id of its own is identified by the queue's id, and its place follows from its
-time of sending: a slot of the window HOME. A slot is a log of chunks, each put if absent at the
+time of sending: a slot of the window HOME. A slot is a log of leaves, each put if absent at the
 first gap. Once a slot is full, its messages become records. Letters are redriven to HOME while it
 is open, then as records to the window OTHER, which stays open. `log_writers.py` has what writers
 do, `log_redrives.py` what operators do, `log_worlds.py` the worlds and the mistakes' places.
@@ -31,20 +31,20 @@ class Mistake(StrEnum):
     SLOT_BY_DELIVERY = "the slot follows from the time of delivery"
     SLOT_BY_SETTINGS = "a slot's length comes from the settings, not from the spec"
     KIND_BY_SETTINGS = "the settings, not the spec, say what goes into a log"
-    HIGHEST = "a chunk is put after the highest position that is seen, not at the first gap"
-    DIVIDED = "two chunks of a slot are put side by side"
-    LOSER_BLIND = "who loses a position goes on without looking at the chunk that is there"
-    TALLY_APART = "the tally is added to apart from the chunk"
+    HIGHEST = "a leaf is put after the highest position that is seen, not at the first gap"
+    DIVIDED = "two leaves of a slot are put side by side"
+    LOSER_BLIND = "who loses a position goes on without looking at the leaf that is there"
+    TALLY_APART = "the tally is added to apart from the leaf"
     MOVED_ON = "a put without an answer is repeated at the next position"
     FULL_BY_SIZE = "a slot is full if one's own messages no longer fit"
-    FULL_OVER_GAP = "a slot is judged full by a chunk that is seen beyond a gap"
+    FULL_OVER_GAP = "a slot is judged full by a leaf that is seen beyond a gap"
     FULL_REMEMBERED = "of a slot that is known to be full, the log is not read before a record"
-    AFTER_END = "a chunk is put after an end chunk"
+    AFTER_END = "a leaf is put after an end leaf"
     SLOT_UNREAD = "window-sealed is said without reading the slot"
     SLOT_READ_EVENTUALLY = "window-sealed is said after an eventual read of the slot"
     RECORD_UNREAD = "window-sealed is said without reading the record"
     RECORD_BY_ID = "the record of a given id is taken for that of the message with this id"
-    LOG_IDS_TAKEN = "an event may be given the id of a chunk"
+    LOG_IDS_TAKEN = "an event may be given the id of a leaf"
     TIME_BELIEVED = "a writer does not compare a redrive's time with the claim's"
     LETTER_BELIEVED = "a redrive reads the slot of the letter's time, and does not compare it"
     CLAIM_SHARED = "a claim without a time, put for a given id, serves the message with this id"
@@ -55,10 +55,10 @@ class Mistake(StrEnum):
 class Promise(StrEnum):
     """What must hold in every state."""
 
-    ONCE = "the tally is the number of events in chunks and records, and none is there twice"
+    ONCE = "the tally is the number of events in leaves and records, and none is there twice"
     COUNTED = "what is acknowledged, and not rejected, is counted"
     REJECTED = "what HOME counts is not rejected because HOME is sealed"
-    GAPLESS = "no gap is below a chunk, and none comes after an end chunk"
+    GAPLESS = "no gap is below a leaf, and none comes after an end leaf"
 
 
 class Message(NamedTuple):
@@ -67,7 +67,7 @@ class Message(NamedTuple):
     sent: when it was first sent, of a forged redrive what its attributes say
     given: the producer gave the id, so it is a record
     forged: its attributes say that it was redriven to HOME, and is the message with this id
-    chunk: the id that was given is that of this position of the first slot
+    leaf: the id that was given is that of this position of the first slot
     """
 
     name: str
@@ -75,7 +75,7 @@ class Message(NamedTuple):
     sent: int = 0
     given: bool = False
     forged: bool = False
-    chunk: int = NONE
+    leaf: int = NONE
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class World:
     """Surroundings of a run.
 
     messages, length: what is sent, and how long a slot takes
-    positions, capacity: of a slot, and how many entries a chunk holds
+    positions, capacity: of a slot, and how many entries a leaf holds
     writers, batch: how many work at once, with how many messages each
-    ends: whether writers put end chunks
+    ends: whether writers put end leaves
     flights: how many requests may be carried out after they were given up, at once
     moves: the messages that SQS may move to the dead letters
     operators: how many work at once
@@ -120,24 +120,24 @@ class World:
         slots = 2 + max(each.sent for each in self.messages)  # also those of mistakes
         ids = 1 + max(each.id for each in self.messages)
         none = (0,) * ids
-        empty: Slot = (NO_CHUNK,) * self.positions
+        empty: Slot = (NO_LEAF,) * self.positions
         return State((empty,) * slots, (none, none), ((),) * ids)
 
 
-class Chunk(NamedTuple):
-    """The events of a chunk, by their messages, and whether it is an end."""
+class Leaf(NamedTuple):
+    """The events of a leaf, by their messages, and whether it is an end."""
 
     events: tuple[int, ...] = ()
     ends: bool = False
 
 
 class Put(NamedTuple):
-    """A chunk at a position of a slot, or without a slot a record at its id."""
+    """A leaf at a position of a slot, or without a slot a record at its id."""
 
     window: int
     slot: int
     at: int
-    chunk: Chunk
+    leaf: Leaf
 
 
 class Item(NamedTuple):
@@ -174,8 +174,8 @@ class Operator(NamedTuple):
     sent: bool = False
 
 
-Slot = tuple[Chunk, ...]
-NO_CHUNK = Chunk()
+Slot = tuple[Leaf, ...]
+NO_LEAF = Leaf()
 
 
 class State(NamedTuple):
@@ -203,12 +203,12 @@ class State(NamedTuple):
 Step = tuple[str, State]
 
 
-def stored(state: State, put: Put) -> Chunk:
+def stored(state: State, put: Put) -> Leaf:
     """What is at the place of a put, if anything."""
     if put.slot != NONE:
         return state.slots[put.slot][put.at]
     record = state.records[put.window][put.at]
-    return Chunk((record - 1,)) if record else NO_CHUNK
+    return Leaf((record - 1,)) if record else NO_LEAF
 
 
 def carried_out(world: World, state: State, puts: tuple[Put, ...]) -> State | None:
@@ -218,10 +218,10 @@ def carried_out(world: World, state: State, puts: tuple[Put, ...]) -> State | No
     slots, records = [*state.slots], [*state.records]
     for put in puts:
         if put.slot != NONE:
-            slots[put.slot] = replaced(slots[put.slot], put.at, put.chunk)
+            slots[put.slot] = replaced(slots[put.slot], put.at, put.leaf)
         else:
-            records[put.window] = replaced(records[put.window], put.at, 1 + put.chunk.events[0])
-    tally = state.tally + sum(len(put.chunk.events) for put in puts)
+            records[put.window] = replaced(records[put.window], put.at, 1 + put.leaf.events[0])
+    tally = state.tally + sum(len(put.leaf.events) for put in puts)
     if world.mistake is Mistake.TALLY_APART:
         tally = state.tally
     after = state._replace(slots=tuple(slots), records=(records[0], records[1]), tally=tally)
@@ -233,17 +233,17 @@ def _broken(state: State) -> str:
     if not len({*counted}) == len(counted) == state.tally:
         return Promise.ONCE.name
     for slot in state.slots:
-        for before, chunk in pairwise(slot):
-            if chunk.events and (before.ends or not before.events):
+        for before, leaf in pairwise(slot):
+            if leaf.events and (before.ends or not before.events):
                 return Promise.GAPLESS.name
     return ""
 
 
 def _counted(state: State, window: int) -> list[int]:
-    """The events in the records, and in HOME's chunks."""
+    """The events in the records, and in HOME's leaves."""
     slots = state.slots if window == HOME else ()
-    chunks = [event for slot in slots for chunk in slot for event in chunk.events]
-    return [*chunks, *(record - 1 for record in state.records[window] if record)]
+    leaves = [event for slot in slots for leaf in slot for event in leaf.events]
+    return [*leaves, *(record - 1 for record in state.records[window] if record)]
 
 
 def acknowledged(world: World, state: State, message: int) -> State:

@@ -190,7 +190,7 @@ class Found:
 
 
 def _events(record_id: str, item: Any) -> list[tuple[str, tuple[int, int]]]:
-    """A record with what it holds; of a chunk of a log, each event with its own, by message."""
+    """A record with what it holds; of a leaf of a log, each event with its own, by message."""
     if not item.get("fmt", {}).get("S", "").startswith("log1"):
         return [(record_id, (_n(item), _v(item)))]
     data = item["data"]["B"]
@@ -199,7 +199,7 @@ def _events(record_id: str, item: Any) -> list[tuple[str, tuple[int, int]]]:
 
 
 class Logged(NamedTuple):
-    """An event in a chunk of a log: its message, its times (ms), and its amount."""
+    """An event in a leaf of a log: its message, its times (ms), and its amount."""
 
     message: str
     ts: int
@@ -208,7 +208,7 @@ class Logged(NamedTuple):
 
 
 def logged(data: bytes, n: int) -> list[Logged]:
-    """The `n` events in the data of a chunk, read without the core."""
+    """The `n` events in the data of a leaf, read without the core."""
     ids = [str(UUID(bytes=data[at : at + 16])) for at in range(0, 16 * n, 16)]
     begin, entries = json.loads(zlib.decompress(data[16 * n :]))
     return [

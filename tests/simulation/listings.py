@@ -83,7 +83,7 @@ class Lister:
 
 
 def _names(found: StoredEvent | StoredPacket) -> list[str]:
-    """The id of an event or packet; of a chunk of a log, those of its messages."""
+    """The id of an event or packet; of a leaf of a log, those of its messages."""
     if isinstance(found, StoredPacket) and found.events[0].message:
         return [each.message or "" for each in found.events]
     return [found.id]

@@ -1,7 +1,7 @@
-"""Puts entries into logs: reads their slots, puts chunks at the first free positions, and reads on
+"""Puts entries into logs: reads their slots, puts leaves at the first free positions, and reads on
 where another writer was faster.
 
-What is to be done is decided by `tallyroll.logs.slots`. A chunk is put as a record is, in the same
+What is to be done is decided by `tallyroll.logs.slots`. A leaf is put as a record is, in the same
 transactions. Of one slot one position at a time is undecided.
 """
 
@@ -17,7 +17,7 @@ from tallyroll.errors import Missing, StoreError
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back
 from tallyroll.ingest.placement import Placed
 from tallyroll.ingest.transactions import CommitRun, plan
-from tallyroll.logs.entries import LogEntry, SlotName, chunk_record, slot_of
+from tallyroll.logs.entries import LogEntry, SlotName, leaf_record, slot_of
 from tallyroll.logs.reading import read_on, read_slots
 from tallyroll.logs.slots import Slot, SlotStep, next_step
 from tallyroll.model.ids import Identity
@@ -33,11 +33,11 @@ Run = Callable[..., CommitRun]
 
 @dataclass(slots=True)
 class LogCounts:
-    """What became of a batch's entries: chunks that were put with them, positions that another
+    """What became of a batch's entries: leaves that were put with them, positions that another
     writer had taken, slots that were read, of these ended or found full.
     """
 
-    chunks: int = 0
+    leaves: int = 0
     entries: int = 0
     lost: int = 0
     slots: int = 0
@@ -48,7 +48,7 @@ class LogCounts:
 @dataclass(slots=True)
 class Appended:
     """The fates of messages by their identities, but for those that need a record; the run of the
-    chunks' commits; and what it took.
+    leaves' commits; and what it took.
     """
 
     fates: dict[Identity, Fate] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Appended:
 @dataclass(slots=True)
 class _Work:
     """A slot, and the messages of those of its entries whose fates are open; at most `most` are put
-    at once. `step` is what was decided last, and `chunk` what it puts.
+    at once. `step` is what was decided last, and `leaf` what it puts.
     """
 
     name: SlotName
@@ -71,7 +71,7 @@ class _Work:
     step: SlotStep = field(default_factory=SlotStep)
 
     def decide(self) -> None:
-        """Decide on the next step, and settle what needs no chunk."""
+        """Decide on the next step, and settle what needs no leaf."""
         self.step = step = next_step(self.slot, [*self.waiting], self.most)
         for entry in step.stored:
             self.settle(entry, Fate(Disposition.DUPLICATE, self.waiting[entry].record.digest))
@@ -90,20 +90,20 @@ class _Work:
         for entry in [*self.waiting]:
             self.settle(entry, fate)
 
-    def chunk(self) -> Record:
-        """The chunk that the step puts."""
+    def leaf(self) -> Record:
+        """The leaf that the step puts."""
         step, free = self.step, self.slot.free
-        return chunk_record(self.spec, self.name, free, step.appended, ends=step.ends)
+        return leaf_record(self.spec, self.name, free, step.appended, ends=step.ends)
 
-    def after(self, chunk: Record, fate: Fate) -> bool:
-        """Settle what the fate of the chunk decides; whether its position was lost."""
+    def after(self, leaf: Record, fate: Fate) -> bool:
+        """Settle what the fate of the leaf decides; whether its position was lost."""
         appended, counts = self.step.appended, self.done.counts
         match fate.kind:
             case Disposition.COUNTED | Disposition.DUPLICATE:
-                counts.chunks += 1
+                counts.leaves += 1
                 counts.entries += len(appended)
                 counts.ended += self.step.ends
-                self.slot = self.slot.after([chunk])
+                self.slot = self.slot.after([leaf])
                 for entry in appended:
                     self.settle(entry, Fate(fate.kind, self.waiting[entry].record.digest))
             case Disposition.UNCOMPARED:
@@ -159,13 +159,13 @@ class Appender:
             works = [work for work in works if work.waiting]
             if not works:
                 return
-            chunks = [work.chunk() for work in works]
-            commits = plan(spec, chunks, self.store.metering_of(spec.table))
+            leaves = [work.leaf() for work in works]
+            commits = plan(spec, leaves, self.store.metering_of(spec.table))
             part = run(self.store, commits, self.effects, deadline, self.at_once)
-            fates = [part.fates.pop((spec.window, each.key, each.id)) for each in chunks]
+            fates = [part.fates.pop((spec.window, each.key, each.id)) for each in leaves]
             done.run.add(part)
-            settled = zip(works, chunks, fates, strict=True)
-            lost = [work for work, chunk, fate in settled if work.after(chunk, fate)]
+            settled = zip(works, leaves, fates, strict=True)
+            lost = [work for work, leaf, fate in settled if work.after(leaf, fate)]
             if lost:
                 done.counts.lost += len(lost)
                 self.effects.sleep(COMMIT_CONFLICT.wait_ms(attempt, self.effects.chance))

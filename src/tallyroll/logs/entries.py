@@ -1,10 +1,10 @@
-"""The entries of logs: which events have one, where it belongs, and the chunks that hold them.
+"""The entries of logs: which events have one, where it belongs, and the leaves that hold them.
 
 All deliveries of a message have the same id, body and time of sending. So an event without an id of
 its own is known by its message id, and its slot follows from the time at which it was sent. No
 clock, no setting and no delivery takes part in that.
 
-    chunk   id ~log.{group, 13 digits}.{slot in its group}.{position}
+    leaf   id ~log.{group, 13 digits}.{slot in its group}.{position}
             data: 16 bytes a message id, then zlib of [begin, [[dt, value, payload, sent], ...]]
 
 `begin` is when the slot begins (ms); `dt` and `sent` follow it.
@@ -55,7 +55,7 @@ class LogEntry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes in a chunk at the most, before that is compressed."""
+        """The bytes that it takes in a leaf at the most, before that is compressed."""
         payload = len(self.payload.encode()) if self.payload else 0
         return _ID_BYTES + _NUMBERS_BYTES + len(format_amount(self.amount)) + 2 * payload
 
@@ -67,7 +67,7 @@ def entry_of(
     what all deliveries of a message share, and in the window's spec. Of a redriven one, `home` is
     the window of its time: elsewhere it gets a record.
 
-    Raises Rejected (bad-id) for an id that looks like that of a chunk.
+    Raises Rejected (bad-id) for an id that looks like that of a leaf.
     """
     record_id = envelope.id or message.first_id
     if record_id.startswith(limits.LOG_PREFIX):
@@ -108,16 +108,16 @@ def slot_of(spec: Spec, key: str, sent: int) -> SlotName:
 
 
 def group_prefix(spec: Spec, slot: SlotName) -> str:
-    """What the ids of all chunks of the slot's group begin with."""
+    """What the ids of all leaves of the slot's group begin with."""
     return f"{limits.LOG_PREFIX}{slot.number // spec.logs[slot.key].slots:013d}."
 
 
 def slot_prefix(spec: Spec, slot: SlotName) -> str:
-    """What the ids of all chunks of the slot begin with."""
+    """What the ids of all leaves of the slot begin with."""
     return f"{group_prefix(spec, slot)}{slot.number % spec.logs[slot.key].slots:02d}."
 
 
-def chunk_record(
+def leaf_record(
     spec: Spec, slot: SlotName, position: int, entries: Sequence[LogEntry], *, ends: bool
 ) -> Record:
     """The record that holds these entries at a position of their slot."""
@@ -146,12 +146,12 @@ def chunk_record(
 
 
 def position_of(record: Record) -> int:
-    """The position of a chunk in its slot."""
+    """The position of a leaf in its slot."""
     return int(record.id.rpartition(".")[2])
 
 
 def entries_in(record: Record) -> list[LogEntry]:
-    """The entries of a chunk. Raises Refused for damaged data."""
+    """The entries of a leaf. Raises Refused for damaged data."""
     return [
         LogEntry(event.message or "", event.ts, event.amount, event.payload, sent)
         for event, sent in logged_events(record)

@@ -12,7 +12,7 @@ from tallyroll.logs.slots import Slot
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Store
+from tallyroll.ports.store import Only, Store
 
 _PAGE = limits.LOG_POSITIONS * limits.LOG_GROUP_SLOTS
 _PREFIX_END = "/"  # sorts directly after the "." that ends a prefix
@@ -28,15 +28,15 @@ def read_slots(
     consistent: bool = True,
 ) -> Mapping[SlotName, Slot]:
     """The slots as the store has them; one Query reads those of a group. If not `consistent`, they
-    may be old, for half the cost. Raises StoreError, and Refused for a damaged chunk.
+    may be old, for half the cost. Raises StoreError, and Refused for a damaged leaf.
     """
     asked = list(dict.fromkeys(slots))
     groups = dict.fromkeys((slot.key, group_prefix(spec, slot)) for slot in asked)
-    jobs = [partial(_chunks_of, store, spec, *group, consistent=consistent) for group in groups]
+    jobs = [partial(_leaves_of, store, spec, *group, consistent=consistent) for group in groups]
     found: dict[str, list[Record]] = {}
-    for (key, _), chunks in zip(groups, effects.together(jobs, at_once), strict=True):
-        for chunk in chunks:
-            found.setdefault(key + chunk.id.rpartition(".")[0] + ".", []).append(chunk)
+    for (key, _), leaves in zip(groups, effects.together(jobs, at_once), strict=True):
+        for leaf in leaves:
+            found.setdefault(key + leaf.id.rpartition(".")[0] + ".", []).append(leaf)
     return {slot: Slot().after(found.get(slot.key + slot_prefix(spec, slot), ())) for slot in asked}
 
 
@@ -44,7 +44,7 @@ def read_on(store: Store, spec: Spec, name: SlotName, slot: Slot) -> Slot:
     """A slot with what follows the part that is known of it. Raises StoreError."""
     prefix = slot_prefix(spec, name)
     after = f"{prefix}{slot.free - 1:02d}" if slot.free else prefix
-    return slot.after(_pages(store, spec, name.key, after, prefix[:-1] + _PREFIX_END))
+    return slot.after(_pages(store, spec, name.key, after, Only(prefix[:-1] + _PREFIX_END)))
 
 
 def stored_beside(
@@ -60,19 +60,16 @@ def stored_beside(
     return record if found == entry else replace(record, digest=b"")
 
 
-def _chunks_of(
+def _leaves_of(
     store: Store, spec: Spec, key: str, prefix: str, *, consistent: bool
 ) -> list[Record]:
-    until = prefix[:-1] + _PREFIX_END
-    return [*_pages(store, spec, key, prefix, until, consistent=consistent)]
+    return [*_pages(store, spec, key, prefix, Only(prefix[:-1] + _PREFIX_END, consistent))]
 
 
-def _pages(
-    store: Store, spec: Spec, key: str, after: str, until: str, *, consistent: bool = True
-) -> Iterator[Record]:
+def _pages(store: Store, spec: Spec, key: str, after: str, only: Only) -> Iterator[Record]:
     shard = spec.shard(key, after)
     while True:
-        page = store.records(spec, key, shard, after, _PAGE, until, consistent=consistent)
+        page = store.records(spec, key, shard, after, _PAGE, only)
         yield from page.records
         if not page.more:
             return

@@ -1,8 +1,8 @@
 """What is to be done about a slot, by what is known of it: pure functions of values.
 
-A slot is a list of chunks at the positions 0, 1, 2 ..., which never change. Only its prefix without
+A slot is a list of leaves at the positions 0, 1, 2 ..., which never change. Only its prefix without
 a gap says something: it may be old, since what is put meanwhile takes the next position, and who
-loses a position reads on. A slot is full for ever once its last position is taken, or once a chunk
+loses a position reads on. A slot is full for ever once its last position is taken, or once a leaf
 ends it: what is not in the prefix then has, or gets, a record.
 """
 
@@ -17,14 +17,14 @@ from tallyroll.logs.entries import LogEntry, entries_in, position_of
 from tallyroll.model.formats.payloads import FORMAT_LOG_END
 from tallyroll.model.records import Record
 
-END_FROM = 3  # positions: a slot with so many chunks, of few entries each, is ended
+END_FROM = 3  # positions: a slot with so many leaves, of few entries each, is ended
 FEW_ENTRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """The prefix of a slot without a gap: its entries by message id, and the first free position.
-    `ended` is whether its last chunk ends the slot.
+    `ended` is whether its last leaf ends the slot.
     """
 
     entries: Mapping[str, LogEntry] = field(default_factory=dict)
@@ -33,19 +33,19 @@ class Slot:
 
     @property
     def full(self) -> bool:
-        """Whether no chunk can follow."""
+        """Whether no leaf can follow."""
         return self.ended or self.free == limits.LOG_POSITIONS
 
-    def after(self, chunks: Iterable[Record]) -> Slot:
-        """The slot with those of these chunks that follow it without a gap."""
-        found = {position_of(chunk): chunk for chunk in chunks}
+    def after(self, leaves: Iterable[Record]) -> Slot:
+        """The slot with those of these leaves that follow it without a gap."""
+        found = {position_of(leaf): leaf for leaf in leaves}
         entries, slot = dict(self.entries), self
         for position in count(self.free):
-            chunk = found.get(position)
-            if chunk is None or slot.full:
+            leaf = found.get(position)
+            if leaf is None or slot.full:
                 return slot
-            entries |= {entry.message: entry for entry in entries_in(chunk)}
-            slot = Slot(entries, position + 1, chunk.format == FORMAT_LOG_END)
+            entries |= {entry.message: entry for entry in entries_in(leaf)}
+            slot = Slot(entries, position + 1, leaf.format == FORMAT_LOG_END)
         raise AssertionError
 
 
@@ -83,10 +83,10 @@ def next_step(slot: Slot, entries: Sequence[LogEntry], most: int) -> SlotStep:
 
 
 def _fitting(entries: Sequence[LogEntry], most: int) -> int:
-    """How many of the entries fit into one chunk: at least one."""
+    """How many of the entries fit into one leaf: at least one."""
     size = 0
     for number, entry in enumerate(entries[:most]):
         size += entry.size
-        if number and size > limits.LOG_CHUNK_BYTES_MAX:
+        if number and size > limits.LOG_LEAF_BYTES_MAX:
             return number
     return min(len(entries), most)

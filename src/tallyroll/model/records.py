@@ -78,12 +78,12 @@ class Record:
 
     @property
     def packed(self) -> bool:
-        """Whether the record is a packet, or a chunk of a log, which is read as one."""
+        """Whether the record is a packet, or a leaf of a log, which is read as one."""
         return self.format in PACKETS
 
     @property
     def logged(self) -> bool:
-        """Whether the record is a chunk of a log."""
+        """Whether the record is a leaf of a log."""
         return self.format in LOGS
 
     @property

@@ -127,7 +127,7 @@ class Spec:
         return self.hot.get(key, self.shards)
 
     def shard(self, key: str, record_id: str) -> int:
-        """The shard, 1..N, of a record of `key`; all chunks of a group of a log have one."""
+        """The shard, 1..N, of a record of `key`; all leaves of a group of a log have one."""
         if self.logs and key in self.logs and record_id.startswith(LOG_PREFIX):
             record_id = record_id[:_GROUP_LETTERS]
         return strategy(self.suffix)(record_id, self.shards_of(key))

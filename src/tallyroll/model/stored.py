@@ -20,7 +20,7 @@ from tallyroll.model.retractions import RetractionNote
 class StoredEvent(Summed):
     """A stored event; `ts` in ms, `amount` its `value` in millionths, `payload` canonical JSON.
 
-    An event of a packet has the id `{packet}:{index}`; so has one of a chunk of a log, and the id
+    An event of a packet has the id `{packet}:{index}`; so has one of a leaf of a log, and the id
     of its `message`. An uploaded payload has a `reference`.
     `retracted` is set by reads that ask whether the event was retracted, if it was.
     """
@@ -102,7 +102,7 @@ def stored(record: Record) -> StoredEvent | StoredPacket:
 
 
 def logged_events(record: Record) -> list[tuple[StoredEvent, int]]:
-    """The events in a chunk of a log, each with the time (ms) at which its message was sent. Raises
+    """The events in a leaf of a log, each with the time (ms) at which its message was sent. Raises
     Refused for damaged data.
     """
     data = record.data or b""
@@ -125,7 +125,7 @@ def logged_events(record: Record) -> list[tuple[StoredEvent, int]]:
         ]
         return [(event, begin + entry[3]) for event, entry in zip(events, entries, strict=True)]
     except (zlib.error, ValueError, TypeError, ArithmeticError) as error:
-        message = f"chunk {record.id!r} of the log of key {record.key!r} is damaged: {error}"
+        message = f"leaf {record.id!r} of the log of key {record.key!r} is damaged: {error}"
         raise Refused(message, "DamagedLog") from None
 
 

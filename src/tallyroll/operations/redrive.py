@@ -17,7 +17,6 @@ from functools import cache, partial
 
 from tallyroll.errors import StoreError, UsageError
 from tallyroll.limits import QUEUE_RETENTION_MS_MAX
-from tallyroll.logs.entries import is_plain
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.ids import Identity, IdentityItem
@@ -316,8 +315,8 @@ class Redriver:
         return self._fitting(event, target, page)
 
     def _fitting(self, event: LetterEvent, target: WindowId, page: _Page) -> Decision:
-        """The redrive to a window. Raises Rejected if the window could never count the event, and
-        Leave if it may have counted too long ago to tell.
+        """The redrive to a window. Raises Rejected if it could never count there, and Leave if it
+        may have counted too long ago to tell.
         """
         self._check_age(event, page)
         message = event.message(target, self.effects.now())
@@ -325,37 +324,29 @@ class Redriver:
         return Decision(event.letter, LetterOutcome.REDRIVEN, target, event=event)
 
     def _claimed(self, plan: Decision) -> Decision:
-        """Claim a redrive's target for all identities of its event, or follow the claim that
-        another redrive has put first.
-        """
+        """Claim a redrive's target for all identities of its event, or follow an earlier claim."""
         event, target = plan.event, plan.target
         if event is None or target is None:
             return plan
-        sent = event.letter.first_sent if self._is_logged(event) else None
+        sent = event.logged_at(self._whereabouts.specs([event.home.id]).get(event.home.id))
         for index, (identity, read) in enumerate(zip(event.identities, event.claims, strict=True)):
             try:
-                claim = self._claim(identity, read, target, sent)
+                others = read is not None and read.sent != sent  # which must not move
+                claim = read if read and others else self._claim(identity, read, target, sent)
             except StoreError as error:
                 return plan.left("not claimed", str(error))
             if claim.sent != sent:
-                return plan.left(Reason.NOT_CLAIMED, _other_event(event, claim))
+                return plan.left(Reason.NOT_CLAIMED, event.of_another(claim))
             if index and claim.target != target:
                 apart = _claimed_apart(event, [target, claim.target])
                 return plan.left(apart.why, apart.detail)
             target = claim.target
         return replace(plan, target=target)
 
-    def _is_logged(self, event: LetterEvent) -> bool:
-        """Whether the event may be in a log, where its place follows from when it was sent."""
-        spec = self._whereabouts.specs([event.home.id]).get(event.home.id)
-        return bool(spec and event.envelope.key in spec.logs and is_plain(event.envelope))
-
     def _claim(
         self, identity: Identity, read: Claim | None, target: WindowId, sent: int | None
     ) -> Claim:
-        """The claim on an identity: the one that was read if it names the target, or else the one
-        that is stored after an attempt to put or move it.
-        """
+        """The claim that was read, if it names the target; else the one that then is stored."""
         if read and read.target == target:
             return read
         wanted = Claim(target, self.effects.now(), read.sent if read else sent)
@@ -381,15 +372,6 @@ def _claimed_apart(event: LetterEvent, windows: Sequence[WindowId]) -> Leave:
         "claimed apart",
         f"its keys are claimed for the windows {' and '.join(windows)}: another event has the id"
         f" {event.identity[2]!r} and some of its keys; redrive it once those windows are sealed",
-    )
-
-
-def _other_event(event: LetterEvent, claim: Claim) -> str:
-    """Why a letter stays whose claim is another event's: a given id may be a message's id, too."""
-    said = f"is of {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
-    return (
-        f"it was sent at {iso(event.letter.first_sent)}, but the claim of its id {said}, and"
-        " its key is logged: look for it with `tallyroll events`; if it did not count, send it anew"
     )
 
 

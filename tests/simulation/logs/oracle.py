@@ -13,22 +13,27 @@ from tests.simulation.holdings import Identity, WeighedItems, logged
 from tests.simulation.oracle import Oracle
 
 ENTRY = "an entry of a log"
-CHUNKS = ("log1+zlib", "log1e+zlib")
+LEAVES = ("log1+zlib", "log1e+zlib")
 
 
 class LogOracle(Oracle):
-    """An oracle that knows no chunks, but the events in them."""
+    """An oracle that knows no leaves, but the events in them."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.entries: set[Identity] = set()
-        """The events that are in logs."""
+        self._slots: dict[Identity, list[bool]] = {}
+        self._put: list[tuple[Identity, int, bool]] = []
 
     def told(self, spec: Spec, records: Sequence[Record]) -> Sequence[Record]:
+        self._put = [
+            ((spec.window, each.key, each.id[:-3]), int(each.id[-2:]), each.format == LEAVES[1])
+            for each in records
+            if each.format in LEAVES
+        ]
         return [*chain.from_iterable(self._apart(spec, record) for record in records)]
 
     def _apart(self, spec: Spec, record: Record) -> list[Record]:
-        if record.format not in CHUNKS:
+        if record.format not in LEAVES:
             return [record]
         assert record.data
         rule, found = spec.logs[record.key], logged(record.data, record.n)
@@ -51,8 +56,11 @@ class LogOracle(Oracle):
                 identity = (spec.window, record.key, record.id)
                 if identity in self.stored:
                     self._world.fail(f"1: {identity} counted already, and counts again")
-                if record.format == ENTRY:
-                    self.entries.add(identity)
+            for slot, position, ends in self._put:
+                before = self._slots.setdefault(slot, [])
+                if any(before) or len(before) != position:
+                    self._world.fail(f"8: position {position} of {slot} after {before}")
+                before.append(ends)
         super().on_commit(spec, records, outcome, items)
 
     def some_identity(self, chance: float) -> Identity | None:

@@ -63,16 +63,16 @@ def record_without_reading_the_full_log(patch: Patch) -> None:
     patch.setattr(appending, "next_step", careless)
 
 
-def chunk_after_an_end(patch: Patch) -> None:
+def leaf_after_an_end(patch: Patch) -> None:
     patch.setattr(Slot, "full", property(lambda self: self.free >= POSITIONS))
 
 
 def lost_race_taken_for_won(patch: Patch) -> None:
-    """Who loses a position takes what stands there for its own chunk."""
+    """Who loses a position takes what stands there for its own leaf."""
     after = appending._Work.after
 
-    def won(self: Any, chunk: Any, fate: Any) -> bool:
-        lost = after(self, chunk, fate)
+    def won(self: Any, leaf: Any, fate: Any) -> bool:
+        lost = after(self, leaf, fate)
         if lost:
             for entry in self.step.appended:
                 kind = Disposition.DUPLICATE
@@ -87,6 +87,6 @@ PLANTED = (
     Planted(slot_by_the_writers_own_settings, 0),
     Planted(full_judged_by_the_batch, 0),
     Planted(record_without_reading_the_full_log, 0),
-    Planted(chunk_after_an_end, 0),
+    Planted(leaf_after_an_end, 0),
     Planted(lost_race_taken_for_won, 0),
 )

@@ -11,6 +11,7 @@ import pytest
 from tallyroll import limits
 from tallyroll.logs import slots
 from tallyroll.model.records import RecordPage
+from tallyroll.ports.store import Only
 from tests.simulation import pipeline
 from tests.simulation.logs.oracle import LogOracle
 from tests.simulation.operators import Operator
@@ -23,7 +24,7 @@ from tests.simulation.world import UNBOUND, Bounds
 
 RATES = (7, 30, 30, 90)  # events a second: slots of 4 to 53 seconds
 PLAIN = 0.6  # of the letters
-SEEN = 0.8  # of the chunks, by an eventual read
+SEEN = 0.8  # of the leaves, by an eventual read
 POSITIONS, ENTRIES, ENDS = 5, 3, 2  # so that slots are full, or ended, now and then
 
 
@@ -55,11 +56,11 @@ class LogSystem(System):
 
 
 class LogStore(SimStore):
-    """A store whose eventual reads of logs lack some chunks."""
+    """A store whose eventual reads of logs lack some leaves."""
 
-    def records(self, *given: Any, consistent: bool = True, **more: Any) -> RecordPage:
-        page = super().records(*given, **more)
-        if consistent:
+    def records(self, *given: Any) -> RecordPage:
+        page = super().records(*given)
+        if not isinstance(given[-1], Only) or given[-1].consistent:
             return page
         chance = self._system.world.current.aside.random
         return replace(page, records=tuple(each for each in page.records if chance() < SEEN))

@@ -14,7 +14,7 @@ from tests.simulation.planted import Planted
 from tests.tiers import TIER, Tier
 
 SEEDS = range(40) if TIER is Tier.PROOF else range(4)
-MET = ("chunks", "entries", "lost", "slots", "ended", "full")
+MET = ("leaves", "entries", "lost", "slots", "ended", "full")
 
 
 def test_invariants_hold_and_the_rare_states_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_invariants_hold_and_the_rare_states_are_met(monkeypatch: pytest.MonkeyP
     found = {seed: simulate_logs(seed).violation for seed in SEEDS}
     assert {seed: violation for seed, violation in found.items() if violation} == {}
     assert [name for name in MET if not met[name]] == []
-    assert met["entries"] > met["chunks"]
+    assert met["entries"] > met["leaves"]
 
 
 @pytest.mark.proof

@@ -15,7 +15,7 @@ from tallyroll.adapters.dynamodb.items import jsonable, record_item
 from tallyroll.errors import ProofMismatch, SettingsError
 from tallyroll.ingest import appending
 from tallyroll.ingest.writer import BatchReport
-from tallyroll.logs.entries import chunk_record, entries_in, slot_of
+from tallyroll.logs.entries import entries_in, leaf_record, slot_of
 from tallyroll.logs.reading import read_slots
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.records import Record
@@ -64,8 +64,8 @@ def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
     pipeline = opened(LOGGED)
     batch = [sent(pipeline, number, value=number) for number in range(10)]
     assert write(pipeline, *batch).events == 10
-    (chunk,) = stored(pipeline)
-    assert (chunk.n, chunk.amount) == (10, 45_000_000)
+    (leaf,) = stored(pipeline)
+    assert (leaf.n, leaf.amount) == (10, 45_000_000)
     more = [*batch, sent(pipeline, 10)]
     report = write(pipeline, *(replace(each, receives=2) for each in more))
     assert (report.events, report.duplicates) == (1, 10)
@@ -211,10 +211,10 @@ def test_a_log_is_proven_and_read_as_packets_are() -> None:
 @pytest.mark.parametrize("as_record", [True, False])
 def test_an_event_twice_in_an_archive_is_found(*, as_record: bool) -> None:
     pipeline, window = sealed_and_exported(BODIES, settings=LOGGED)
-    (chunk,) = stored(pipeline)
-    spec, inside = pipeline.spec(), entries_in(chunk)
+    (leaf,) = stored(pipeline)
+    spec, inside = pipeline.spec(), entries_in(leaf)
     name = slot_of(spec, "k", inside[0].sent)
-    twice = chunk_record(spec, name, 1, inside[:1], ends=False)
+    twice = leaf_record(spec, name, 1, inside[:1], ends=False)
     if as_record:
         first = inside[0]
         twice = record_with(first.message, shard=1, ts=first.ts, amount=first.amount, plain=True)

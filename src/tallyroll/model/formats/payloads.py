@@ -3,7 +3,7 @@
     json                    the payload's canonical JSON
     json+zlib               the same, compressed
     packet1+zlib            the events of a packet
-    log1+zlib               message ids, then the events of a chunk of a log; log1e ends its slot
+    log1+zlib               message ids, then the events of a leaf of a log; log1e ends its slot
     chunks1:{one of these}  a manifest; the bytes of that format are in chunks
 
 The format is written into each record, so reading needs no setting. The digest of an event is that
