@@ -134,8 +134,7 @@ def _written(pipeline: Pipeline, batches: Batches) -> float:
     def read(*given: Any) -> Any:
         nonlocal units
         page = records(*given)
-        read_units = max(1, -(-sum(sized(each).size for each in page.records) // READ_UNIT_BYTES))
-        units += read_units if given[-1].consistent else read_units / 2
+        units += max(1, -(-sum(sized(each).size for each in page.records) // READ_UNIT_BYTES))
         return page
 
     def looked_up(spec: Any, names: Any) -> Any:

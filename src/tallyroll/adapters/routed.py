@@ -16,7 +16,7 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.tallies import Stripe, Tally
 from tallyroll.model.windows import KEYSPACES, STORES, WindowId, store_of
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import ALL, ItemCodec, Metering, Only, Outcome, Store, Verdict
+from tallyroll.ports.store import ItemCodec, Metering, Outcome, Store, Verdict
 from tallyroll.ports.table_listing import TableFacts
 
 FAILURE_KEPT_MS = 2_000
@@ -108,9 +108,9 @@ class RoutedStore:
         return self._of(spec.table).chunks(spec, key, record_id, count)
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, only: Only = ALL
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
     ) -> RecordPage:
-        return self._of(spec.table).records(spec, key, shard, after, limit, only)
+        return self._of(spec.table).records(spec, key, shard, after, limit, before)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)

@@ -178,8 +178,7 @@ class Appender:
 
     def _read_all(self, spec: Spec, works: Sequence[_Work]) -> None:
         names = [work.name for work in works]
-        # An old answer costs no more than a lost position: half the price is worth that.
-        slots = read_slots(self.store, spec, names, self.effects, self.at_once, consistent=False)
+        slots = read_slots(self.store, spec, names, self.effects, self.at_once)
         for work in works:
             work.slot = slots[work.name]
 

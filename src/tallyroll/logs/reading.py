@@ -12,27 +12,21 @@ from tallyroll.logs.slots import Slot
 from tallyroll.model.records import Record
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import Only, Store
+from tallyroll.ports.store import Store
 
 _PAGE = limits.LOG_POSITIONS * limits.LOG_GROUP_SLOTS
 _PREFIX_END = "/"  # sorts directly after the "." that ends a prefix
 
 
 def read_slots(
-    store: Store,
-    spec: Spec,
-    slots: Iterable[SlotName],
-    effects: Effects,
-    at_once: int,
-    *,
-    consistent: bool = True,
+    store: Store, spec: Spec, slots: Iterable[SlotName], effects: Effects, at_once: int
 ) -> Mapping[SlotName, Slot]:
-    """The slots as the store has them; one Query reads those of a group. If not `consistent`, they
-    may be old, for half the cost. Raises StoreError, and Refused for a damaged leaf.
+    """The slots as the store has them; one Query reads those of a group. Raises StoreError, and
+    Refused for a damaged leaf.
     """
     asked = list(dict.fromkeys(slots))
     groups = dict.fromkeys((slot.key, group_prefix(spec, slot)) for slot in asked)
-    jobs = [partial(_leaves_of, store, spec, *group, consistent=consistent) for group in groups]
+    jobs = [partial(_leaves_of, store, spec, *group) for group in groups]
     found: dict[str, list[Record]] = {}
     for (key, _), leaves in zip(groups, effects.together(jobs, at_once), strict=True):
         for leaf in leaves:
@@ -44,7 +38,7 @@ def read_on(store: Store, spec: Spec, name: SlotName, slot: Slot) -> Slot:
     """A slot with what follows the part that is known of it. Raises StoreError."""
     prefix = slot_prefix(spec, name)
     after = f"{prefix}{slot.free - 1:02d}" if slot.free else prefix
-    return slot.after(_pages(store, spec, name.key, after, Only(prefix[:-1] + _PREFIX_END)))
+    return slot.after(_pages(store, spec, name.key, after, prefix[:-1] + _PREFIX_END))
 
 
 def stored_beside(
@@ -60,16 +54,14 @@ def stored_beside(
     return record if found == entry else replace(record, digest=b"")
 
 
-def _leaves_of(
-    store: Store, spec: Spec, key: str, prefix: str, *, consistent: bool
-) -> list[Record]:
-    return [*_pages(store, spec, key, prefix, Only(prefix[:-1] + _PREFIX_END, consistent))]
+def _leaves_of(store: Store, spec: Spec, key: str, prefix: str) -> list[Record]:
+    return [*_pages(store, spec, key, prefix, prefix[:-1] + _PREFIX_END)]
 
 
-def _pages(store: Store, spec: Spec, key: str, after: str, only: Only) -> Iterator[Record]:
+def _pages(store: Store, spec: Spec, key: str, after: str, before: str) -> Iterator[Record]:
     shard = spec.shard(key, after)
     while True:
-        page = store.records(spec, key, shard, after, _PAGE, only)
+        page = store.records(spec, key, shard, after, _PAGE, before)
         yield from page.records
         if not page.more:
             return

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.ids import IdentityItem
@@ -87,18 +87,6 @@ class Outcome:
     detail: str = ""
     limit: str | None = None
     gate_contended: bool = False
-
-
-class Only(NamedTuple):
-    """Which records a page may have: those whose ids precede `before`, if it is given. If not
-    `consistent`, it may lack what was stored lately, for half the cost.
-    """
-
-    before: str = ""
-    consistent: bool = True
-
-
-ALL = Only()
 
 
 @dataclass(frozen=True)
@@ -230,10 +218,11 @@ class Store(Protocol):
         """
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, only: Only = ALL
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
     ) -> RecordPage:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,
-        ascending in code point order; "" precedes all. Raises Missing if there is no table.
+        ascending in code point order; "" precedes all. With `before`, only of those whose ids
+        precede it. Raises Missing if there is no table.
         """
 
     def widen(self, spec: Spec, key: str) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.logs import slots
-from tallyroll.model.records import RecordPage
-from tallyroll.ports.store import Only
 from tests.simulation import pipeline
 from tests.simulation.logs.oracle import LogOracle
 from tests.simulation.operators import Operator
@@ -19,12 +17,10 @@ from tests.simulation.pipeline import Result, System, simulate
 from tests.simulation.plans import SETTINGS, Plan, plan_of
 from tests.simulation.producers import Letter, Producer
 from tests.simulation.retraction_rules import RetractionPlan
-from tests.simulation.watched import SimStore
 from tests.simulation.world import UNBOUND, Bounds
 
 RATES = (7, 30, 30, 90)  # events a second: slots of 4 to 53 seconds
 PLAIN = 0.6  # of the letters
-SEEN = 0.8  # of the leaves, by an eventual read
 POSITIONS, ENTRIES, ENDS = 5, 3, 2  # so that slots are full, or ended, now and then
 
 
@@ -55,17 +51,6 @@ class LogSystem(System):
     modelled = False  # the model of writers knows records alone
 
 
-class LogStore(SimStore):
-    """A store whose eventual reads of logs lack some leaves."""
-
-    def records(self, *given: Any) -> RecordPage:
-        page = super().records(*given)
-        if not isinstance(given[-1], Only) or given[-1].consistent:
-            return page
-        chance = self._system.world.current.aside.random
-        return replace(page, records=tuple(each for each in page.records if chance() < SEEN))
-
-
 def _planned(seed: int) -> Plan:
     plan = replace(plan_of(seed), retractions=RetractionPlan(), ranges=False, months=False)
     return replace(plan, redrives=plan.redrives or Random(f"{seed} logs").random() < 0.5)
@@ -77,7 +62,6 @@ def simulate_logs(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Resu
         patch.setattr(pipeline, "Oracle", LogOracle)
         patch.setattr(pipeline, "Operator", LogOperator)
         patch.setattr(pipeline, "Producer", LogProducer)
-        patch.setattr(pipeline, "SimStore", LogStore)
         patch.setattr(pipeline, "System", LogSystem)
         patch.setattr(pipeline, "plan_of", _planned)
         patch.setattr(limits, "LOG_POSITIONS", POSITIONS)

@@ -70,7 +70,7 @@ from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.backoff import GATE
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import ALL, ItemCodec, Metering, Only, Outcome, Verdict
+from tallyroll.ports.store import ItemCodec, Metering, Outcome, Verdict
 from tallyroll.settings import Settings
 
 _JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
@@ -216,7 +216,7 @@ class DynamoStore(DynamoTables):
         return found
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, only: Only = ALL
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
     ) -> RecordPage:
         """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").
 
@@ -225,14 +225,14 @@ class DynamoStore(DynamoTables):
         values = {
             ":pk": {"S": f"{key}.{shard}"},
             ":from": {"S": RECORD + (after + _JUST_AFTER if after else "")},
-            ":to": {"S": RECORD + only.before if only.before else RECORDS_END},
+            ":to": {"S": RECORD + before if before else RECORDS_END},
         }
         more: dict[str, Any] = {}
         while True:
             reply = self._caller.read(
                 "Query",
                 TableName=in_dynamodb(spec.table),
-                ConsistentRead=only.consistent,
+                ConsistentRead=True,
                 KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
                 ExpressionAttributeValues=values,
                 Limit=limit,

@@ -45,7 +45,7 @@ from tallyroll.model.states import Status
 from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import ALL, Answer, Element, ItemCodec, Metering, Only, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 
 AMOUNT_BOUND = 10**38  # 38 significant digits; amounts are whole millionths
 PAGE_ITEMS = 200
@@ -191,14 +191,14 @@ class MemoryStore(MemoryTables):
         return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, only: Only = ALL
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
     ) -> RecordPage:
         items = self.items(spec.table)
         place, position = f"{key}.{shard}", RECORD + after
         found = sorted(
             sk for pk, sk in items if pk == place and sk.startswith(RECORD) and sk > position
         )
-        found = [sk for sk in found if not only.before or sk < RECORD + only.before]
+        found = [sk for sk in found if not before or sk < RECORD + before]
         page = [parse_item(items[place, sk]) for sk in found[:limit]]
         records = tuple(record for record in page if isinstance(record, Record))
         return RecordPage(records, more=len(found) > limit)

@@ -34,7 +34,7 @@ from tallyroll.model.tallies import Stripe, Tally, gathered
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
-from tallyroll.ports.store import ALL, Answer, Element, ItemCodec, Metering, Only, Outcome, Verdict
+from tallyroll.ports.store import Answer, Element, ItemCodec, Metering, Outcome, Verdict
 from tallyroll.ports.table_listing import TableFacts
 
 WINDOWS_AT_ONCE = 4  # each with up to `AT_ONCE` requests
@@ -185,15 +185,13 @@ class RowStore:
         return self._rows.chunks(spec.table, row, count) if row else ()
 
     def records(
-        self, spec: Spec, key: str, shard: int, after: str, limit: int, only: Only = ALL
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
     ) -> RecordPage:
         while True:
             page = self._rows.page(spec.table, key, shard, after, limit)
             counted = self._counted(spec, page.records)
-            if only.before and page.records and page.records[-1].id >= only.before:
-                return RecordPage(
-                    tuple(each for each in counted if each.id < only.before), more=False
-                )
+            if before and page.records and page.records[-1].id >= before:
+                return RecordPage(tuple(each for each in counted if each.id < before), more=False)
             if counted or not page.more:
                 return RecordPage(tuple(counted), page.more)
             after = page.records[-1].id
