@@ -55,6 +55,18 @@ INTEGER_DIGITS_MAX = 4_300  # Python's own default limit, since int() takes quad
 TS_MS_MIN = 10**11  # 1973 in ms; a smaller number is probably in seconds
 TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window id can name
 
+# Logs: see docs/sharding.md
+LOG_PREFIX = "~log."  # begins the ids of leaves of logs
+LOG_POSITIONS = 32  # of a slot
+LOG_ENTRIES_MAX = 1_000  # of a leaf
+LOG_LEAF_BYTES_MAX = 64 * 1024
+LOG_ENTRY_BYTES_MAX = 512  # a larger event gains little
+LOG_KEYS_MAX = 20
+LOG_SETTING_BYTES_MAX = 1_024  # a function's settings have 4 KB together [lambda]
+LOG_RATE_MAX = 100_000  # events a second
+LOG_SLOT_EVENTS = 369  # at the rate that a key is named with: some 8 KB
+LOG_GROUP_SLOTS = 5  # a group's partition takes the key's whole load while its time lasts
+
 # Payloads
 SAVED_BYTES_MIN = UNIT_BYTES  # by compression: a write unit
 CHUNK_BYTES_MIN = 12 * 1024  # smaller items would take more of a transaction's actions

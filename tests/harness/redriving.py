@@ -39,9 +39,9 @@ class Wire:
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._port, verb)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self._pulse()
-            result = found(*arguments)
+            result = found(*arguments, **named)
             self._pulse()
             return result
 

@@ -37,10 +37,11 @@ OF_RETRACTIONS = {
     "cleanup": {("totals", "dynamodb:PutItem"), ("totals", "dynamodb:Query")},
 }
 OF_INSIGHTS = {
+    "writer": {("windows", "dynamodb:Query")},  # of logs
     "roller": {
         ("windows", "dynamodb:UpdateContributorInsights"),
         ("insights role", "iam:CreateServiceLinkedRole"),
-    }
+    },
 }
 OF_NOTES = {"cleanup": {("objects", "s3:PutObjectTagging")}}  # PutObject with tags
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
@@ -57,8 +58,8 @@ def granted(template: Template, name: str) -> Grants:
 
 @pytest.fixture(scope="module")
 def noting(synthesize: Synthesize) -> Template:
-    """The template of a pipeline in which events may be taken back and throttled keys are noted."""
-    return synthesize(retraction="queue", contributor_insights="true")
+    """The template of a pipeline that takes events back, notes throttled keys, and logs a key."""
+    return synthesize(retraction="queue", contributor_insights="true", logs='{"home-page": 5000}')
 
 
 @pytest.fixture(scope="module", params=FUNCTIONS)

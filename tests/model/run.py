@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from tests.model import counting, ranges, shared, stripes
+from tests.model import counting, log_worlds, ranges, shared, stripes
 from tests.model.explore import Explored, explore
 from tests.model.marks import MARKS
 from tests.model.mistakes import Mistake
@@ -37,8 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _stripes()
     if options.reads:
         return _reads()
+    if options.logs:
+        return _logs(large=True)
     failed = _worlds((*SMALL, *LARGE) if options.large else SMALL)
-    return _mistakes(PLANTED) or _stripes() or _reads() or tell_wishes() or failed
+    failed = _mistakes(PLANTED) or _stripes() or _reads() or failed
+    return _logs(large=options.large) or tell_wishes() or failed
 
 
 def named(mistake: StrEnum) -> str:
@@ -60,6 +63,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--stripes", action="store_true", help="the raise of stripes alone")
     parser.add_argument("--reads", action="store_true", help="reads alone")
+    parser.add_argument("--logs", action="store_true", help="logs alone, with the larger worlds")
     parser.add_argument("--large", action="store_true", help="explore the larger worlds, too")
     return parser.parse_args(arguments)
 
@@ -123,7 +127,19 @@ def _apart(what: str, right: Found[P], planted: Mapping[M, Found[P]]) -> int:
     print(f"\n{what}: {right.states:,} states")
     for line in right.trace:
         print(f"  {line}")
-    failed = bool(right.broken)
+    return _planted(planted) or int(bool(right.broken))
+
+
+def _logs(*, large: bool) -> int:
+    """The model of logs, world by world, and its mistakes."""
+    worlds = (*log_worlds.SMALL, *log_worlds.LARGE) if large else log_worlds.SMALL
+    failed = [_apart(f"logs, {each.name}", log_worlds.explore(each), {}) for each in worlds]
+    return _planted({each: log_worlds.find(each) for each in log_worlds.PLANTED}) or max(failed)
+
+
+def _planted(planted: Mapping[M, Found[P]]) -> int:
+    """Tell of mistakes; 1 if one is not found."""
+    failed = 0
     for mistake, found in planted.items():
         failed |= not found.broken
         print(f"\n{named(mistake)}: {mistake}\n  broken: {found.broken or 'NOT FOUND'}")

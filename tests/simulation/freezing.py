@@ -19,6 +19,8 @@ def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened 
         and (spec.shards, spec.stripes_min, spec.buckets, spec.gates)
         == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
         and (spec.skew, spec.require_ts) == (settings.skew_ms, settings.require_ts)
+        and {key: rule.slot_ms for key, rule in spec.logs.items()}
+        == {key: 369_000 // rate for key, rate in settings.logs.items()}
         and (spec.suffix, spec.identity, spec.identity_days) == _rule(settings)
     )
 
@@ -39,6 +41,7 @@ def may_be_hot(
 def _rule(settings: Settings) -> tuple[str, str, int]:
     """How ids are placed, within what they count once, and for how long (days)."""
     own = "" if settings.stripes_rule == "shards" or settings.store == "keyspaces" else "+s1"
+    logs = "+log1" if settings.logs else ""
     if settings.identity == "window":
-        return f"{settings.suffix}{own}", "window", 0
-    return f"{settings.suffix}{own}+id1", settings.identity, settings.identity_days
+        return f"{settings.suffix}{own}{logs}", "window", 0
+    return f"{settings.suffix}{own}+id1{logs}", settings.identity, settings.identity_days

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from base64 import b64encode
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.memory import MemoryBucket, MemoryCatalog, MemoryStore
@@ -178,12 +180,41 @@ class Found:
             self.tombstones[(window, key, *_tombstone_place(sk))] = (_n(item), _v(item))
         else:
             key = pk.rpartition(".")[0]
-            identity = (window, key, sk[2:])
-            if identity in self.records:
-                self.twice.append(identity)
-            self.records[identity] = (_n(item), _v(item))
+            for record_id, weight in _events(sk[2:], item):
+                identity = (window, key, record_id)
+                if identity in self.records:
+                    self.twice.append(identity)
+                self.records[identity] = weight
         n, amount = sums.get((window, key), (0, 0))
         sums[window, key] = (n + sign * _n(item), amount + sign * _v(item))
+
+
+def _events(record_id: str, item: Any) -> list[tuple[str, tuple[int, int]]]:
+    """A record with what it holds; of a leaf of a log, each event with its own, by message."""
+    if not item.get("fmt", {}).get("S", "").startswith("log1"):
+        return [(record_id, (_n(item), _v(item)))]
+    data = item["data"]["B"]
+    data = b64decode(data) if isinstance(data, str) else data
+    return [(each.message, (1, each.amount)) for each in logged(data, _n(item))]
+
+
+class Logged(NamedTuple):
+    """An event in a leaf of a log: its message, its times (ms), and its amount."""
+
+    message: str
+    ts: int
+    amount: int
+    sent: int
+
+
+def logged(data: bytes, n: int) -> list[Logged]:
+    """The `n` events in the data of a leaf, read without the core."""
+    ids = [str(UUID(bytes=data[at : at + 16])) for at in range(0, 16 * n, 16)]
+    begin, entries = json.loads(zlib.decompress(data[16 * n :]))
+    return [
+        Logged(message, begin + dt, int(Decimal(value) * MICROS), begin + sent)
+        for message, (dt, value, _, sent) in zip(ids, entries, strict=True)
+    ]
 
 
 def _tombstone_place(sk: str) -> tuple[str, int | None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import Absent, Archived, StoreError
+from tallyroll.model.stored import StoredEvent, StoredPacket
 from tallyroll.model.windows import window_start
 from tests.simulation.producers import KEYS
 from tests.simulation.sandboxes import Context
@@ -57,7 +59,7 @@ class Lister:
                     )
                 except (Absent, Archived, StoreError):
                     return None
-                found += [each.id for each in page.found]
+                found += chain.from_iterable(map(_names, page.found))
                 cursor = page.cursor
                 if not cursor or not page.complete:
                     return found if page.complete else None
@@ -78,3 +80,10 @@ class Lister:
         """The ids of the records that are stored."""
         stored = self._system.oracle.stored
         return [name for of, key_of, name in stored if (of, key_of) == (window, key)]
+
+
+def _names(found: StoredEvent | StoredPacket) -> list[str]:
+    """The id of an event or packet; of a leaf of a log, those of its messages."""
+    if isinstance(found, StoredPacket) and found.events[0].message:
+        return [each.message or "" for each in found.events]
+    return [found.id]

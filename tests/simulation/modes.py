@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.simulation.logs.planted import PLANTED as PLANTED_IN_LOGS
+from tests.simulation.logs.system import simulate_logs
 from tests.simulation.marks import MARKS
 from tests.simulation.pipeline import Result, simulate
 from tests.simulation.planted import PLANTED, Planted
@@ -26,5 +28,6 @@ class Mode:
 
 MODES: Mapping[str, Mode] = {
     DYNAMODB: Mode(simulate, PLANTED, MARKS),
+    "logs": Mode(simulate_logs, PLANTED_IN_LOGS, MARKS),
     "rows": Mode(simulate_rows, PLANTED_IN_ROWS, ALL_MARKS),
 }

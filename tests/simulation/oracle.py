@@ -180,6 +180,10 @@ class Oracle:
         if not true[answer]:
             self._world.fail(f"read: {identity} is said to be {answer}, its window is {window}")
 
+    def told(self, spec: Spec, records: Sequence[Record]) -> Sequence[Record]:
+        """The records of a commit as the book has them."""
+        return records
+
     def on_commit(
         self, spec: Spec, records: list[Record], outcome: Outcome, items: WeighedItems
     ) -> None:

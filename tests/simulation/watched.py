@@ -99,6 +99,7 @@ class SimStore(MemoryStore):
                 return _unanswered(how, records, increments)
         first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
         outcome = super().commit(spec, records, increments)
+        records = self._system.oracle.told(spec, records)
         if outcome.verdict is not Verdict.GATE_MISSING:
             items = self.weighed(spec.table)
             self._system.oracle.on_commit(spec, list(records), outcome, items)

@@ -107,8 +107,10 @@ class RoutedStore:
     def chunks(self, spec: Spec, key: str, record_id: str, count: int) -> Sequence[Chunk]:
         return self._of(spec.table).chunks(spec, key, record_id, count)
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
-        return self._of(spec.table).records(spec, key, shard, after, limit)
+    def records(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        return self._of(spec.table).records(spec, key, shard, after, limit, before)
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)

@@ -13,6 +13,8 @@ from heapq import merge
 
 from tallyroll.archive.layout import ArchivedItem
 from tallyroll.model.items import StoredItem
+from tallyroll.model.records import Record
+from tallyroll.model.stored import events_of
 
 DIGEST_BYTES = 12  # 96 bits: among 10^10 items, two share a digest in one of 10^9 archives
 DIGESTS_HELD = 500_000  # in memory, some 30 MB
@@ -21,6 +23,31 @@ DIGESTS_HELD = 500_000  # in memory, some 30 MB
 def key_digest(item: StoredItem) -> bytes:
     """A digest of an item's primary key."""
     return blake2b(f"{len(item.pk)} {item.pk}{item.sk}".encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def digests_of(found: ArchivedItem) -> list[bytes]:
+    """Digests of what may be in an archive once: of the item's primary key, and of the messages of
+    plain events of logged keys, be they in a log or a record.
+    """
+    digests = [key_digest(found.item)]
+    record = found.holds
+    if isinstance(record, Record) and (record.logged or record.plain):
+        for message in _messages(record):
+            text = f"message {len(record.key)} {record.key}{message}"
+            digests.append(blake2b(text.encode(), digest_size=DIGEST_BYTES).digest())
+    return digests
+
+
+def _messages(record: Record) -> list[str]:
+    return [each.message or record.id for each in events_of(record)]
+
+
+def _names(found: ArchivedItem) -> list[str]:
+    """What the digests are of."""
+    record = found.holds
+    logged = isinstance(record, Record) and (record.logged or record.plain)
+    messages = _messages(record) if isinstance(record, Record) and logged else []
+    return [f"item {found.item}", *(f"the event of message {each!r}" for each in messages)]
 
 
 def split_digests(digests: Sequence[bytes], parts: int) -> list[bytes]:
@@ -46,7 +73,7 @@ def repeated(runs: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
 
 
 def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> list[str]:
-    """One finding per digest: the repeated item's name and all its places.
+    """One finding per digest: the name of what is repeated, and all its places.
 
     `items` may be only a part of the archive; where it has fewer than two items of a digest, the
     finding names the digest.
@@ -54,12 +81,12 @@ def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> 
     places: dict[bytes, list[str]] = {digest: [] for digest in digests}
     names: dict[bytes, str] = {}
     for found in items:
-        digest = key_digest(found.item)
-        if digest in places:
-            names[digest] = str(found.item)
-            places[digest].append(f"{found.file} line {found.line}")
+        for digest, name in zip(digests_of(found), _names(found), strict=False):
+            if digest in places:
+                names[digest] = name
+                places[digest].append(f"{found.file} line {found.line}")
     return [
-        f"item {names[digest]} occurs more than once: {', '.join(at)}"
+        f"{names[digest]} occurs more than once: {', '.join(at)}"
         if len(at) > 1
         else f"an item occurs more than once, its digest is {digest.hex()}"
         for digest, at in places.items()

@@ -36,6 +36,7 @@ from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Record
+from tallyroll.model.stored import events_of
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import PROGRESS, Bucket
 from tallyroll.ports.store import ItemCodec
@@ -266,6 +267,8 @@ def read_items(
             try:
                 item = codec.decode(line)
                 holds = codec.parse(item)
+                if isinstance(holds, Record) and holds.logged:
+                    events_of(holds)
             except ValueError as error:
                 fault(f"{file.key} line {number}: {error}")
             else:

@@ -7,11 +7,10 @@ window's sealed state all agree.
     {prefix}/progress/items-{run}-0001.bin    digests of the items of partition 1, spilled by a run
     {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once
 
-Where events were retracted, `archive/proof_joining.py` joins tombstones to their records.
-Each run continues where the notes end. Those of a small archive stay in memory, unless time runs
-out. Memory is bounded: keys and digests are partitioned by hash, and one partition at a time is
-merged and compared. The archive must not change meanwhile: each note holds a digest over the
-manifests and the keys and ETags of all data files.
+Where events were retracted, `archive/proof_joining.py` joins tombstones to their records. Each run
+continues where the notes end; those of a small archive stay in memory, if time allows. Memory is
+bounded: one partition of keys, or of digests, is compared at a time. The archive must not change
+meanwhile: each note holds a digest over the manifests and the keys and ETags of all data files.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 from tallyroll.archive.duplicates import (
     DIGESTS_HELD,
     digests_in,
-    key_digest,
+    digests_of,
     repeated,
     repeats_named,
     split_digests,
@@ -202,7 +201,8 @@ class _Proof:
         """See `prove`."""
         files = self.reading.files()
         self._raise_findings()
-        self.item_partitions = max(1, -(-(self.reading.expected or 0) // PARTITION_ITEMS))
+        digests = max(self.reading.expected or 0, (self.spec.logs and self.window.events) or 0)
+        self.item_partitions = max(1, -(-digests // PARTITION_ITEMS))
         self.identity = self._identified(files)
         small = len(files) == 1 and files[0].items <= HELD_ITEMS
         held = HeldNotes() if small and not noted(self.bucket, self.progress) else None
@@ -292,7 +292,7 @@ class _Proof:
                     return None
                 if counted.held >= SUMS_HELD:
                     spills.append(self._spill(counted))
-                digests.append(key_digest(found.item))
+                digests += digests_of(found)
                 if isinstance(found.holds, Tombstone):
                     stones.add(found.holds)
                 if len(digests) >= DIGESTS_HELD:

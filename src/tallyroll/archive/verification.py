@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Self
 
-from tallyroll.archive.duplicates import DIGESTS_HELD, key_digest, repeated, repeats_named
+from tallyroll.archive.duplicates import DIGESTS_HELD, digests_of, repeated, repeats_named
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import ArchivedItem, DataFile, ItemSource
 from tallyroll.archive.recount import FINDINGS_KEPT, ArchivePass, keys_differing_from_totals
@@ -46,7 +46,8 @@ class ArchiveReading(ArchivePass):
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream the valid items of one data file."""
         for found in super().items_of(file):
-            self._digests.add(key_digest(found.item))
+            for digest in digests_of(found):
+                self._digests.add(digest)
             if isinstance(found.holds, Tombstone):
                 self.retractions.add(found.holds)
             yield found

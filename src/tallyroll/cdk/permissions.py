@@ -36,16 +36,18 @@ _IN_TRANSACTION = {
 
 
 def of_writer(
-    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, retracts: bool
+    storage: Storage, queue: sqs.IQueue, dead_letters: sqs.IQueue, *, retracts: bool, logs: bool
 ) -> Sequence[iam.PolicyStatement]:
     """Commit to window tables, put and read identities, read the catalog, record stragglers and hot
     keys there, write and read writers' notes, receive messages (Lambda does, with the writer's
-    role), delay and reject them; correct totals, where events may be taken back.
+    role), delay and reject them; correct totals, where events may be taken back; read logs, where
+    keys have them.
     """
     return [
         # ConditionCheckItem exists in transactions only, and the Service Authorization Reference
         # lists no `dynamodb:EnclosingOperation` for it.
         _tables(storage.window_tables_arn, "BatchGetItem", "ConditionCheckItem", "GetItem"),
+        *([_tables(storage.window_tables_arn, "Query")] if logs else []),
         # No single write, which would check no gate. Source: the guide above, example 2.
         _tables(storage.window_tables_arn, "PutItem", "UpdateItem", conditions=_IN_TRANSACTION),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem"),
@@ -214,7 +216,7 @@ def of_redriver(
     and claims, put claims, settle mappings, send letters again, and delete them.
     """
     return [
-        _tables(storage.window_tables_arn, "BatchGetItem"),
+        _tables(storage.window_tables_arn, "BatchGetItem", "Query"),
         _tables(
             storage.catalog.table_arn, "BatchGetItem", "GetItem", "PutItem", "Query", "UpdateItem"
         ),

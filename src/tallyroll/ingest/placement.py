@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from tallyroll import limits
 from tallyroll.errors import Rejected, StoreError
 from tallyroll.ingest.fates import FINAL, Fate, handed_back, rejected
+from tallyroll.logs.entries import LogEntry, check_claimed, entry_of
 from tallyroll.model.acceptance import (
     acceptable_record,
     check_accepts,
@@ -31,6 +32,7 @@ from tallyroll.model.foreign.reading import read
 from tallyroll.model.formats.compression import is_compressed, may_be_compressed
 from tallyroll.model.formats.references import check_reference
 from tallyroll.model.ids import Identity, IdentityItem
+from tallyroll.model.items import sized
 from tallyroll.model.messages import Message, Rejection
 from tallyroll.model.records import Record, event_time, identities
 from tallyroll.model.retractions import Retraction, parse_retraction, retraction_in
@@ -49,11 +51,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A message with its window and record."""
+    """A message with its window and record, stored only if its log has no room for its `entry`."""
 
     message: Message
     spec: Spec
     record: Record
+    entry: LogEntry | None = None
 
     @property
     def identity(self) -> Identity:
@@ -75,7 +78,8 @@ class Placed:
 class BatchMessage:
     """A message of a batch, and what the steps so far found. Each step returns new ones.
 
-    `span` is the window of its time, `target` the window to which it was redriven. `undated` events
+    `span` is the window of its time, `target` the window to which it was redriven, and
+    `claimed_sent` when its claim says it was first sent (ms). `undated` events
     have an id of their own but no time. After placement a message has either its place or a fate.
     A `retraction` gets neither: what it finds decides.
     `sought` are the identities beyond the window by which it may be known, of a message without a
@@ -85,6 +89,7 @@ class BatchMessage:
     message: Message
     span: Span | None = None
     target: WindowId | None = None
+    claimed_sent: int | None = None
     undated: bool = False
     sought: tuple[IdentityItem, ...] = ()
     retraction: Retraction | None = None
@@ -307,11 +312,13 @@ class Placer:
         """The case with its place, or to wait for its window. Raises Rejected."""
         _, envelope, ts, span = timed
         window = case.target or span.id
-        if window not in specs:
+        if window not in specs or span.id not in specs:
             return case.handed_back("too many windows in one batch")
         if spec := specs[window]:
             rules = (spec, specs.get(span.id)) if case.target else (spec,)
             try:
+                if case.target and (home := specs.get(span.id)):
+                    check_claimed(envelope, case.message, case.claimed_sent, home)
                 placed = self._assign(case, envelope, ts, spec)
             except Rejected as refused:
                 refusal = case.rejected(refused.reason, refused.detail)
@@ -340,7 +347,9 @@ class Placer:
             check_reference(envelope.reference, bucket, name, message.sent)
         home = case.span if case.target else None
         record = acceptable_record(envelope, message, spec, home, self._layout)
-        return replace(case, placed=Placed(message, spec, record))
+        entry = entry_of(envelope, message, spec, home) if spec.logs else None
+        record = sized(replace(record, plain=True, size=0)) if entry else record
+        return replace(case, placed=Placed(message, spec, record, entry))
 
 
 def _sought(
@@ -358,7 +367,7 @@ def _targeted(timed: _Timed, claims: Sequence[Claim | None]) -> BatchMessage | _
     target = redrive.target
     other = next((claim for claim in claims if not claim or claim.target != target), claims[0])
     if other and other.target == target:
-        return timed._replace(case=replace(case, target=target))
+        return timed._replace(case=replace(case, target=target, claimed_sent=other.sent))
     known = f"is for {other.target}" if other else "does not exist"
     detail = f"redriven to {target!r}, but the ledger's claim {known}"
     return case.rejected(Reason.NOT_CLAIMED, detail)

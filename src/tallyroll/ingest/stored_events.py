@@ -11,6 +11,7 @@ from functools import cache, partial
 from tallyroll.errors import Missing, StoreError
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.ingest.placement import BatchMessage, Placed
+from tallyroll.logs.reading import stored_beside
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.records import Record
 from tallyroll.model.states import Status
@@ -90,6 +91,10 @@ class StoredEvents:
     def _stored(self, placed: Placed) -> Record | StoreError | None:
         """A stored record of the message's identity, or of one of its identities."""
         try:
+            if placed.entry:
+                spec, record = placed.spec, placed.record
+                if beside := stored_beside(self.store, spec, record, placed.entry, self.effects):
+                    return beside
             for record in placed.record.group:
                 if stored := self.store.record(placed.spec, record.key, record.id):
                     return stored

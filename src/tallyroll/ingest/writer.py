@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import StoreError
+from tallyroll.ingest.appending import Appended, Appender
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
@@ -206,6 +207,8 @@ class Writer:
         """Commit one message of each identity; return the fate of every message."""
         keepers = _keepers(placed)
         kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
+        appended = self._appended([each for each in kept if each.entry], deadline)
+        kept = [each for each in kept if each.identity not in appended.fates]
         fresh = [each for each in kept if each.message.receives == 1]
         again = [each for each in kept if each.message.receives > 1]
         known = self._already_stored(again)
@@ -220,7 +223,8 @@ class Writer:
         done = self._run(
             self.store, commits, self.effects, deadline, self.settings.transactions_at_once
         )
-        done.fates.update(known)
+        done.add(appended.run)
+        done.fates.update(known | appended.fates)
         report.cost += done.cost
         report.contended += done.contended
         report.throttled.update(done.throttled)
@@ -238,6 +242,11 @@ class Writer:
             for each, keeper in zip(placed, keepers, strict=True)
             for fate in (done.fates[keeper.identity],)
         ]
+
+    def _appended(self, logged: Sequence[Placed], deadline: int) -> Appended:
+        """What became of messages that have an entry; those without a fate get records."""
+        appender = Appender(self.store, self.effects, self.settings.transactions_at_once)
+        return appender.append(logged, self._run, deadline)
 
     def _already_stored(self, again: Sequence[Placed]) -> dict[Identity, Fate]:
         """The fates of the messages that are surely duplicates, of those received before.

@@ -16,9 +16,11 @@ from enum import StrEnum
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import (
     IDENTITIES_RULE,
+    LOGS_RULE,
     STRIPES_RULE,
     IdentityScope,
     Spec,
+    log_rule,
     suffix_name,
 )
 from tallyroll.model.states import Calendar, Moment, Status, Window
@@ -208,7 +210,8 @@ def freeze(
     """
     remembers = settings.remembers_ids
     own = settings.own_stripes and store_of(window.table) == DYNAMODB
-    rules = [STRIPES_RULE] * own + [IDENTITIES_RULE] * remembers
+    logs = {key: log_rule(rate) for key, rate in settings.logs.items()}
+    rules = [STRIPES_RULE] * own + [IDENTITIES_RULE] * remembers + [LOGS_RULE] * bool(logs)
     return Spec(
         window=window.id,
         table=window.table,
@@ -227,4 +230,5 @@ def freeze(
         identity=IdentityScope(settings.identity),
         identity_days=settings.identity_days if remembers else 0,
         genesis=genesis if remembers else 0,
+        logs=logs,
     )

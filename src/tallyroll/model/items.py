@@ -73,6 +73,8 @@ def _record_bytes(record: Record) -> int:
         size += len("g") + sum(map(text_bytes, record.keys))
     if record.slot is not None:
         size += len("m") + number_bytes(str(record.slot))
+    if record.plain:
+        size += len("l") + 1
     if record.series or record.stripe is not None:  # stored soon, or with it
         size += len("s") + STRIPE_BYTES_MAX
     return size

@@ -17,6 +17,7 @@ from tallyroll.model.formats.payloads import (
     CHUNKED,
     FORMAT_PACKET,
     LAYOUT,
+    LOGS,
     PACKETS,
     Chunk,
     ChunkManifest,
@@ -53,7 +54,7 @@ class Record:
     them, ascending, and each other one the least. `slot` is the sixtieth in which its events count,
     if it is the same for all, and `stripe` the one that they were added to, which the store chooses
     (None: not stored yet, or by a release that did not note it). By these a retraction finds what
-    it takes back.
+    it takes back. A `plain` one is that of an event of a logged key, for which its log had no room.
     """
 
     key: str
@@ -68,6 +69,7 @@ class Record:
     format: str | None = None
     keys: tuple[str, ...] = ()
     slot: int | None = None
+    plain: bool = False
     stripe: int | None = field(default=None, compare=False)
     size: int = field(default=0, compare=False)
     identities: tuple[IdentityItem, ...] = field(default=(), compare=False)
@@ -76,8 +78,13 @@ class Record:
 
     @property
     def packed(self) -> bool:
-        """Whether the record is a packet."""
+        """Whether the record is a packet, or a leaf of a log, which is read as one."""
         return self.format in PACKETS
+
+    @property
+    def logged(self) -> bool:
+        """Whether the record is a leaf of a log."""
+        return self.format in LOGS
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:

@@ -10,9 +10,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
+from typing import NamedTuple
 
 from tallyroll.errors import UsageError
-from tallyroll.limits import BLOCKS_MAX, SERIES_SLOTS
+from tallyroll.limits import (
+    BLOCKS_MAX,
+    LOG_ENTRY_BYTES_MAX,
+    LOG_GROUP_SLOTS,
+    LOG_PREFIX,
+    LOG_SLOT_EVENTS,
+    SERIES_SLOTS,
+)
 from tallyroll.model.sharding import STRATEGIES, WHY_NOT_RANDOM, stable_hash
 from tallyroll.model.windows import Span, WindowId
 
@@ -23,7 +31,10 @@ writers hand such a window's messages back.
 """
 IDENTITIES_RULE = "id1"
 """In the name of a suffix: ids are also put into the table of identities."""
-RULES = (STRIPES_RULE, IDENTITIES_RULE)
+LOGS_RULE = "log1"
+"""In the name of a suffix: plain events of some keys are in logs."""
+RULES = (STRIPES_RULE, IDENTITIES_RULE, LOGS_RULE)
+_GROUP_LETTERS = len(LOG_PREFIX) + 13
 
 
 def suffix_name(strategy_name: str, rules: Collection[str]) -> str:
@@ -60,13 +71,30 @@ class IdentityScope(StrEnum):
     PIPELINE = "pipeline"  # once at all
 
 
+class LogRule(NamedTuple):
+    """How a key's plain events are logged: a slot takes what was sent within `slot_ms`, a group has
+    so many slots, and an event of over `entry_bytes` gets a record of its own.
+    """
+
+    slot_ms: int
+    slots: int
+    entry_bytes: int
+
+
+def log_rule(rate: int) -> LogRule:
+    """The rule of a key of so many events a second."""
+    slot_ms = max(1, LOG_SLOT_EVENTS * 1_000 // rate)
+    return LogRule(slot_ms, LOG_GROUP_SLOTS, LOG_ENTRY_BYTES_MAX)
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """The frozen facts of one window; times in ms since the epoch.
 
     `hot` has the keys with their own N, and `why` says for what reason each of them has it.
     `identity_days` is how long an id stays taken at least, and `genesis` the pipeline's first
-    window; both are 0 where the scope of ids is the window.
+    window; both are 0 where the scope of ids is the window. `logs` has the keys whose plain
+    events are logged.
     """
 
     window: WindowId
@@ -87,6 +115,7 @@ class Spec:
     identity_days: int = 0
     genesis: int = 0
     why: Mapping[str, str] = field(default_factory=dict)
+    logs: Mapping[str, LogRule] = field(default_factory=dict)
 
     @property
     def span(self) -> Span:
@@ -98,7 +127,9 @@ class Spec:
         return self.hot.get(key, self.shards)
 
     def shard(self, key: str, record_id: str) -> int:
-        """The shard, 1..N, of a record of `key`."""
+        """The shard, 1..N, of a record of `key`; all leaves of a group of a log have one."""
+        if self.logs and key in self.logs and record_id.startswith(LOG_PREFIX):
+            record_id = record_id[:_GROUP_LETTERS]
         return strategy(self.suffix)(record_id, self.shards_of(key))
 
     def chunk_shard(self, key: str, record_id: str, number: int) -> int:

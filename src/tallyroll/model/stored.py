@@ -20,7 +20,8 @@ from tallyroll.model.retractions import RetractionNote
 class StoredEvent(Summed):
     """A stored event; `ts` in ms, `amount` its `value` in millionths, `payload` canonical JSON.
 
-    An event of a packet has the id `{packet}:{index}`. An uploaded payload has a `reference`.
+    An event of a packet has the id `{packet}:{index}`; so has one of a leaf of a log, and the id
+    of its `message`. An uploaded payload has a `reference`.
     `retracted` is set by reads that ask whether the event was retracted, if it was.
     """
 
@@ -32,6 +33,7 @@ class StoredEvent(Summed):
     index: int | None = None
     reference: Reference | None = None
     retracted: RetractionNote | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def stored(record: Record) -> StoredEvent | StoredPacket:
         except ValueError as error:
             raise _damaged(record, error) from None
         return StoredEvent(record.id, record.ts, record.amount, payload, reference=reference)
+    if record.logged:
+        return StoredPacket(record.id, tuple(event for event, _ in logged_events(record)))
     try:
         t0, entries = json.loads(zlib.decompress(record.data or b""))
         events = tuple(
@@ -95,6 +99,38 @@ def stored(record: Record) -> StoredEvent | StoredPacket:
         message = f"packet {record.id!r} of key {record.key!r} is damaged: {error}"
         raise Refused(message, "DamagedPacket") from None
     return StoredPacket(record.id, events)
+
+
+def logged_events(record: Record) -> list[tuple[StoredEvent, int]]:
+    """The events in a leaf of a log, each with the time (ms) at which its message was sent. Raises
+    Refused for damaged data.
+    """
+    data = record.data or b""
+    try:
+        ids = [_uuid(data[at : at + 16].hex()) for at in range(0, 16 * record.n, 16)]
+        begin, entries = json.loads(zlib.decompress(data[16 * record.n :]))
+        events = [
+            StoredEvent(
+                id=f"{record.id}:{index}",
+                ts=begin + dt,
+                amount=read_amount(value),
+                payload=payload,
+                packet=record.id,
+                index=index,
+                message=message,
+            )
+            for index, (message, (dt, value, payload, _)) in enumerate(
+                zip(ids, entries, strict=True)
+            )
+        ]
+        return [(event, begin + entry[3]) for event, entry in zip(events, entries, strict=True)]
+    except (zlib.error, ValueError, TypeError, ArithmeticError) as error:
+        message = f"leaf {record.id!r} of the log of key {record.key!r} is damaged: {error}"
+        raise Refused(message, "DamagedLog") from None
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def packed_id(event_id: str) -> tuple[str, int] | None:

@@ -8,7 +8,11 @@ from enum import StrEnum
 from functools import partial
 
 from tallyroll.errors import Missing, StoreError
-from tallyroll.model.records import Record, RecordName
+from tallyroll.logs.entries import entry_of
+from tallyroll.logs.reading import stored_beside
+from tallyroll.model.events import Envelope
+from tallyroll.model.messages import Message
+from tallyroll.model.records import Record, RecordName, record_of
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status, Window, takes
 from tallyroll.model.windows import Span, WindowId
@@ -36,13 +40,15 @@ class EventStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Sought:
     """An event that is looked for in one `window`. `home` is the window of its time, `names` are
-    those of its records, one per key.
+    those of its records, one per key. With its `message` and `envelope` it is found in logs, too.
     """
 
     window: WindowId
     home: Span
     names: Sequence[RecordName]
     digest: bytes
+    message: Message | None = None
+    envelope: Envelope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +81,16 @@ class Whereabouts:
         record will never be written. It is read again after them: only if the window is not being
         dropped then, its table was complete. Windows are read concurrently.
         """
-        names: dict[WindowId, dict[RecordName, None]] = {}
+        sought: dict[WindowId, list[Sought]] = {}
         for event in events:
-            names.setdefault(event.window, {}).update(dict.fromkeys(event.names))
-        jobs = [partial(self._see, window, [*found]) for window, found in names.items()]
+            sought.setdefault(event.window, []).append(event)
+        jobs = [partial(self._see, window, some) for window, some in sought.items()]
         seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
-        sights = dict(zip(names, seen, strict=True))
+        sights = dict(zip(sought, seen, strict=True))
         return [self.judge(event, sights[event.window]) for event in events]
 
-    def _see(self, window: WindowId, names: Sequence[RecordName]) -> Sight | StoreError:
+    def _see(self, window: WindowId, events: Sequence[Sought]) -> Sight | StoreError:
+        names = [*dict.fromkeys(name for event in events for name in event.names)]
         try:
             before = self._catalog.window(window)
             if before is None or before.status is Status.CREATING:
@@ -91,13 +98,26 @@ class Whereabouts:
             found: Mapping[RecordName, Record] = {}
             missing: Missing | None = None
             try:
-                found = self._store.lookup(self.spec(window), names)
+                spec = self.spec(window)
+                found = {**self._store.lookup(spec, names), **self._logged(spec, events)}
             except Missing as error:
                 missing = error
             after = self._catalog.window(window) if len(found) < len(names) else None
             return Sight(before, found, missing, after)
         except StoreError as error:
             return error
+
+    def _logged(self, spec: Spec, events: Sequence[Sought]) -> Mapping[RecordName, Record]:
+        """As records, those of the events that are in logs of their own window."""
+        found: dict[RecordName, Record] = {}
+        for event in events if spec.logs else ():
+            if not (event.envelope and event.message and spec.window == event.home.id):
+                continue
+            if entry := entry_of(event.envelope, event.message, spec):
+                record = record_of(event.envelope, event.message, spec)
+                if beside := stored_beside(self._store, spec, record, entry, self._effects):
+                    found[record.key, record.id] = beside
+        return found
 
     def judge(self, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:
         """The status of an event, by what was read of its window. All its records are stored or

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 
 from tallyroll.errors import Rejected, StoreError
+from tallyroll.logs.entries import is_plain
 from tallyroll.model.acceptance import identities_of, span_of
 from tallyroll.model.dead_letters import ReceivedLetter
 from tallyroll.model.events import Envelope, digest
@@ -23,7 +24,7 @@ from tallyroll.model.records import event_time, identities
 from tallyroll.model.retractions import parse_retraction
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar
-from tallyroll.model.windows import Span, WindowId
+from tallyroll.model.windows import Span, WindowId, iso
 from tallyroll.operations.event_status import Sought
 from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.dead_letters import DeadLetters
@@ -83,13 +84,32 @@ class LetterEvent:
     def sights(self) -> list[Sought]:
         """Itself in each of its windows."""
         names = [identity[1:] for identity in self.identities]
-        return [Sought(window, self.home, names, self.digest) for window in self.windows]
+        message, digest = self.message("", 0), self.digest
+        return [
+            Sought(window, self.home, names, digest, message, self.envelope)
+            for window in self.windows
+        ]
 
     def identity_items(self, specs: Iterable[Spec]) -> tuple[IdentityItem, ...]:
         """Its identities beyond the window, by the rules of these windows."""
         message = self.message("", 0)
         return tuple(
             chain.from_iterable(identities(self.envelope, message, each) for each in specs)
+        )
+
+    def logged_at(self, home: Spec | None) -> int | None:
+        """When it was first sent (ms), if its window, of which this is the spec, may have it in a
+        log: its place there follows from that.
+        """
+        logged = home and self.envelope.key in home.logs and is_plain(self.envelope)
+        return self.letter.first_sent if logged else None
+
+    def of_another(self, claim: Claim) -> str:
+        """Why it stays where the claim of its id, which may also be a message's, is another's."""
+        said = f"is of {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
+        return (
+            f"it was sent at {iso(self.letter.first_sent)}, but the claim of its id {said}, and its"
+            " key is logged: look for it with `tallyroll events`; if it did not count, send it anew"
         )
 
     def message(self, target: WindowId, now: int) -> Message:

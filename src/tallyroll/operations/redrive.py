@@ -315,8 +315,8 @@ class Redriver:
         return self._fitting(event, target, page)
 
     def _fitting(self, event: LetterEvent, target: WindowId, page: _Page) -> Decision:
-        """The redrive to a window. Raises Rejected if the window could never count the event, and
-        Leave if it may have counted too long ago to tell.
+        """The redrive to a window. Raises Rejected if it could never count there, and Leave if it
+        may have counted too long ago to tell.
         """
         self._check_age(event, page)
         message = event.message(target, self.effects.now())
@@ -324,30 +324,32 @@ class Redriver:
         return Decision(event.letter, LetterOutcome.REDRIVEN, target, event=event)
 
     def _claimed(self, plan: Decision) -> Decision:
-        """Claim a redrive's target for all identities of its event, or follow the claim that
-        another redrive has put first.
-        """
+        """Claim a redrive's target for all identities of its event, or follow an earlier claim."""
         event, target = plan.event, plan.target
         if event is None or target is None:
             return plan
+        sent = event.logged_at(self._whereabouts.specs([event.home.id]).get(event.home.id))
         for index, (identity, read) in enumerate(zip(event.identities, event.claims, strict=True)):
             try:
-                claim = self._claim(identity, read, target)
+                others = read is not None and read.sent != sent  # which must not move
+                claim = read if read and others else self._claim(identity, read, target, sent)
             except StoreError as error:
                 return plan.left("not claimed", str(error))
+            if claim.sent != sent:
+                return plan.left(Reason.NOT_CLAIMED, event.of_another(claim))
             if index and claim.target != target:
                 apart = _claimed_apart(event, [target, claim.target])
                 return plan.left(apart.why, apart.detail)
             target = claim.target
         return replace(plan, target=target)
 
-    def _claim(self, identity: Identity, read: Claim | None, target: WindowId) -> Claim:
-        """The claim on an identity: the one that was read if it names the target, or else the one
-        that is stored after an attempt to put or move it.
-        """
+    def _claim(
+        self, identity: Identity, read: Claim | None, target: WindowId, sent: int | None
+    ) -> Claim:
+        """The claim that was read, if it names the target; else the one that then is stored."""
         if read and read.target == target:
             return read
-        wanted = Claim(target, self.effects.now())
+        wanted = Claim(target, self.effects.now(), read.sent if read else sent)
         if read:
             return self.catalog.move(identity, read, wanted)
         return self.catalog.claim(identity, wanted)

@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The window in which a redriven event is to count, and the time of the claim (ms)."""
+    """The window in which a redriven event is to count, and the time of the claim (ms).
+
+    `sent` is when a plain event of a logged key was first sent (ms); None for any other event, and
+    if an earlier release put the claim. A claim keeps it when it moves.
+    """
 
     target: WindowId
     at: int
+    sent: int | None = None
 
 
 class Ledger(Protocol):

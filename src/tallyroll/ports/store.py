@@ -217,9 +217,12 @@ class Store(Protocol):
         does not exist.
         """
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
+    def records(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
         """At most `limit` of a key's records on one shard, 1..N, whose ids follow `after`,
-        ascending in code point order; "" precedes all. Raises Missing if there is no table.
+        ascending in code point order; "" precedes all. With `before`, only of those whose ids
+        precede it. Raises Missing if there is no table.
         """
 
     def widen(self, spec: Spec, key: str) -> None:

@@ -76,4 +76,5 @@ def _packed_json(event: StoredEvent) -> dict[str, Any]:
     elif event.payload is not None:
         payload = {"payload": json.loads(event.payload)}
     retracted = {"retracted": retracted_json(event.retracted)} if event.retracted else {}
-    return {"ts": event.ts, "value": format_amount(event.amount), **payload, **retracted}
+    message = {"message": event.message} if event.message else {}
+    return {"ts": event.ts, "value": format_amount(event.amount), **message, **payload, **retracted}

@@ -43,6 +43,7 @@ from tallyroll.settings.kinds import (
     FLAG,
     HOT_SHARDS,
     LENGTH,
+    LOGS,
     MAPPING,
     NAME,
     TAGS,
@@ -126,6 +127,12 @@ class CommonSettings(Described):
     )
     hot_shards: Mapping[str, int] = setting(
         {}, HOT_SHARDS, 'minimum N of hot keys, as JSON: `{"key": N}`'
+    )
+    logs: Mapping[str, int] = setting(
+        {},
+        LOGS,
+        'keys whose events without an id of their own are [logged](sharding.md), as JSON: `{"key":'
+        " 5000}`, events a second, rather too low than too high. Frozen into each window's spec",
     )
     shards_max: int = setting(
         1_000,
@@ -334,6 +341,12 @@ class CommonSettings(Described):
                 " transactions, so an id could count without being remembered: give"
                 f" {IdentityScope.WINDOW} as long as {self.named('store')} is {KEYSPACES} or"
                 f" {self.named('keyspace')} is set"
+            )
+        if self.logs and not transactional:
+            raise self.error(
+                f"{self.named('logs')} {text_of(self.logs)}: windows in Keyspaces have no"
+                " transactions, so an event of a log could count twice: give {} as long as"
+                f" {self.named('store')} is {KEYSPACES} or {self.named('keyspace')} is set"
             )
         if "keys" in self.mapping and not transactional:
             raise self.error(

@@ -8,9 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from tallyroll.errors import SettingsError, UsageError
-from tallyroll.limits import SHARDS_MAX, WINDOW_SECONDS_MAX
+from tallyroll.errors import Rejected, SettingsError, UsageError
+from tallyroll.limits import (
+    LOG_KEYS_MAX,
+    LOG_RATE_MAX,
+    LOG_SETTING_BYTES_MAX,
+    SHARDS_MAX,
+    WINDOW_SECONDS_MAX,
+)
 from tallyroll.model.foreign.mappings import Fields, are_fields
+from tallyroll.model.formats.fields import check_key
 from tallyroll.model.windows import check_length
 from tallyroll.settings.tags import check_tags
 from tallyroll.settings.texts import PREFIX, text_of
@@ -153,6 +160,23 @@ def _hot_shards(shards: Mapping[str, Any]) -> Mapping[str, int]:
     return shards
 
 
+def _logs(rates: Mapping[str, Any]) -> Mapping[str, int]:
+    if len(rates) > LOG_KEYS_MAX or len(json.dumps(rates).encode()) > LOG_SETTING_BYTES_MAX:
+        raise UsageError(
+            f"names {len(rates)} keys: name at most {LOG_KEYS_MAX}, in at most"
+            f" {LOG_SETTING_BYTES_MAX:,} bytes of JSON"
+        )
+    for key in rates:
+        try:
+            check_key(key)
+        except Rejected as refused:
+            raise UsageError(f"{key!r}: {refused.detail}") from None
+    numbers = {key: whole(rate) for key, rate in rates.items()}
+    if not all(1 <= rate <= LOG_RATE_MAX for rate in numbers.values()):
+        raise ValueError(rates)
+    return numbers
+
+
 def _capacity(units: Mapping[str, Any]) -> Mapping[str, int]:
     numbers = {name: whole(number) for name, number in units.items()}
     if numbers and (set(numbers) != set(CAPACITIES) or min(numbers.values()) < 1):
@@ -223,6 +247,9 @@ LENGTH = Kind(
     _length,
 )
 HOT_SHARDS = table(f'give an object {{"key": N}} with each N from 1 to {SHARDS_MAX}', _hot_shards)
+LOGS = table(
+    f'give an object {{"key": EVENTS A SECOND}} with each number from 1 to {LOG_RATE_MAX:,}', _logs
+)
 CAPACITY = table(
     'give an object {"write": W, "read": R, "cold_write": W, "cold_read": R} of whole numbers'
     " from 1, or {} for tables on demand",

@@ -12,11 +12,10 @@ import pytest
 from tallyroll.adapters.dynamodb.items import gate_item, jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
-from tallyroll.archive.duplicates import key_digest
-from tallyroll.archive.layout import progress_dir, proof_key
+from tallyroll.archive.duplicates import digests_of
+from tallyroll.archive.layout import ArchivedItem, progress_dir, proof_key
 from tallyroll.archive.proof import Counted, check_place, compare, notes
 from tallyroll.errors import ProofMismatch
-from tallyroll.model.items import StoredItem
 from tallyroll.model.states import Window
 from tests.harness.pipeline import MINUTE, NOW, Pipeline, record_with
 from tests.unit.archive.test_recount import (
@@ -188,11 +187,11 @@ def test_at_its_deadline_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_was_read_by_the_deadline_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window = exported()
 
-    def slow(item: StoredItem) -> bytes:
+    def slow(found: ArchivedItem) -> list[bytes]:
         pipeline.effects.pass_by(1)
-        return key_digest(item)
+        return digests_of(found)
 
-    monkeypatch.setattr(proof, "key_digest", slow)
+    monkeypatch.setattr(proof, "digests_of", slow)
     in_first = json.loads(pipeline.bucket.get(manifest(window)).splitlines()[0])["itemCount"]
     assert proven(pipeline, window, NOW + in_first) is None
     assert [name for name in kept(pipeline, window) if name.startswith("proof-")] == [
@@ -236,13 +235,13 @@ def test_the_clock_is_looked_at_before_the_first_item_and_then_now_and_again(
     rewrite(pipeline, window, [jsonable(gate_item(n)) for n in range(7)])
     read = 0
 
-    def reading(item: StoredItem) -> bytes:
+    def reading(found: ArchivedItem) -> list[bytes]:
         nonlocal read
         read += 1
         pipeline.effects.pass_by(1_000)
-        return key_digest(item)
+        return digests_of(found)
 
-    monkeypatch.setattr(proof, "key_digest", reading)
+    monkeypatch.setattr(proof, "digests_of", reading)
     for seconds, expected in ((2, 3), (3, 3), (4, 6)):
         read = 0
         assert proven(pipeline, window, pipeline.effects.now() + seconds * 1_000) is None

@@ -61,6 +61,7 @@ class RecordPut(Written):
         data = f', "data": {{"B": {base64_text(record.data)}}}' if record.data is not None else ""
         form = f', "fmt": {{"S": {quoted(record.format)}}}' if record.format is not None else ""
         slot = f', "m": {{"N": "{record.slot}"}}' if record.slot is not None else ""
+        slot += ', "l": {"BOOL": true}' if record.plain else ""
         stripe = f', "s": {{"N": "{self._stripe}"}}' if self._stripe is not None else ""
         group = f', "g": {_group(record.keys)}' if record.keys else ""
         return (

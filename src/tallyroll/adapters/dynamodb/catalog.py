@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from tallyroll.adapters.dynamodb.catalog_items import (
     pointer_change,
     secret_change,
     settling_change,
+    spec_facts,
     window_item,
 )
 from tallyroll.adapters.dynamodb.items import Item, Key, mark_key
@@ -105,8 +106,8 @@ class DynamoCatalog(DynamoLedger, DynamoWishes, DynamoPeriods, DynamoWriterNotes
     def put_spec(self, spec: Spec, wishes: int | None = None) -> Spec:
         key = key_of(spec.window, "spec")
         if wishes is None:
-            return parse_spec(self._put_once(key, asdict(spec)))
-        put = {"Item": key | attributes_of(asdict(spec)), "ConditionExpression": ABSENT}
+            return parse_spec(self._put_once(key, spec_facts(spec)))
+        put = {"Item": key | attributes_of(spec_facts(spec)), "ConditionExpression": ABSENT}
         actions = [{"Put": {"TableName": self._table.name, **put}}]
         refused = self._table.transact([*actions, unchanged_check(self._table.name, wishes)])
         # After a failure, or a lost reply before it, the spec may be there, put by this call or by

@@ -27,7 +27,7 @@ from tallyroll.adapters.dynamodb.attributes import (
 )
 from tallyroll.adapters.dynamodb.items import Item, Key
 from tallyroll.model.foreign.mappings import Mappings
-from tallyroll.model.specs import IdentityScope, Spec
+from tallyroll.model.specs import IdentityScope, LogRule, Spec
 from tallyroll.model.states import Attempt, Calendar, LivePointer, Status, Window
 from tallyroll.model.windows import Grid, Span, WindowId
 
@@ -131,7 +131,14 @@ def parse_pointer(item: Item) -> LivePointer:
 def parse_spec(item: Item) -> Spec:
     """The spec in its item."""
     facts = known_fields(Spec, facts_of(item))
-    return Spec(**facts | {"identity": IdentityScope(facts.get("identity", IdentityScope.WINDOW))})
+    identity = IdentityScope(facts.get("identity", IdentityScope.WINDOW))
+    logs = {key: LogRule(*rule) for key, rule in facts.get("logs", {}).items()}
+    return Spec(**facts | {"identity": identity, "logs": logs})
+
+
+def spec_facts(spec: Spec) -> Facts:
+    """What a spec's item holds beside its key."""
+    return asdict(spec) | {"logs": spec.logs or None}
 
 
 def window_item(window: Window) -> Item:

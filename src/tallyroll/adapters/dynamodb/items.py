@@ -1,6 +1,6 @@
 """The items of a window table as DynamoDB JSON, which is also the format of archives.
 
-record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt, g, m, s
+record  pk {key}.{shard}  sk e#{record id}           ts, n, v, h, data, fmt, g, m, l, s
 chunk   pk {key}.{shard}  sk c#{record id}#{number}  data
 tally   pk ~t.{bucket}    sk t#{key}.{stripe}        n, v, u, m0..m59, rn, rv
 gate    pk ~g.{number}    sk g#                      open
@@ -85,6 +85,8 @@ def record_item(record: Record) -> Item:
         item["g"] = {"SS": list(record.keys)} if least_of_all else {"S": record.keys[0]}
     if record.slot is not None:
         item["m"] = {"N": str(record.slot)}
+    if record.plain:
+        item["l"] = {"BOOL": True}
     if record.stripe is not None:
         item["s"] = {"N": str(record.stripe)}
     return item
@@ -220,6 +222,7 @@ def _record(key: str, record_id: str, shard: int, item: Mapping[str, Mapping[str
         format=None if form is None else form["S"],
         keys=tuple(sorted(group["SS"])) if "SS" in group else tuple(group.values()),
         slot=_number(item, "m"),
+        plain="l" in item,
         stripe=_number(item, "s"),
     )
 

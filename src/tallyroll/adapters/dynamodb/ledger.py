@@ -36,7 +36,7 @@ class DynamoLedger:
 
     def claims(self, identities: Sequence[Identity]) -> Mapping[Identity, Claim]:
         found = self._table.get_all([_key(identity) for identity in identities])
-        return {_identity(item): Claim(item["target"]["S"], int(item["at"]["N"])) for item in found}
+        return {_identity(item): _claim(item) for item in found}
 
     def claim(self, identity: Identity, wanted: Claim) -> Claim:
         return self._claim_if(expressed(condition=ABSENT), identity, wanted)
@@ -47,7 +47,7 @@ class DynamoLedger:
 
     def _claim_if(self, condition: Mapping[str, Any], identity: Identity, wanted: Claim) -> Claim:
         """Put a claim, and return the stored one. After a lost reply it finds its own claim."""
-        item = _key(identity) | attributes_of(_facts(wanted))
+        item = _key(identity) | attributes_of(_facts(wanted) | {"sent": wanted.sent})
         try:
             self._table.caller.read("PutItem", TableName=self._table.name, Item=item, **condition)
         except Refused as error:
@@ -98,6 +98,11 @@ def _authorization(item: Item) -> Authorization:
         keys=tuple(facts["keys"]),
         proven=proven,
     )
+
+
+def _claim(item: Item) -> Claim:
+    sent = int(item["sent"]["N"]) if "sent" in item else None
+    return Claim(item["target"]["S"], int(item["at"]["N"]), sent)
 
 
 def _facts(claim: Claim) -> Facts:

@@ -215,7 +215,9 @@ class DynamoStore(DynamoTables):
             found.setdefault(windows[table], {})[record.key, record.id] = record
         return found
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
+    def records(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
         """A page also ends at 1 MB (DynamoDB Developer Guide, "Paginating table query results").
 
         Sort keys are ordered by their UTF-8 bytes, like Python's texts.
@@ -223,7 +225,7 @@ class DynamoStore(DynamoTables):
         values = {
             ":pk": {"S": f"{key}.{shard}"},
             ":from": {"S": RECORD + (after + _JUST_AFTER if after else "")},
-            ":to": {"S": RECORDS_END},
+            ":to": {"S": RECORD + before if before else RECORDS_END},
         }
         more: dict[str, Any] = {}
         while True:

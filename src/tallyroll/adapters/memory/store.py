@@ -190,12 +190,15 @@ class MemoryStore(MemoryTables):
         found = [parse_item(items[name]) for name in names if name in items]
         return [chunk for chunk in found if isinstance(chunk, Chunk)]
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
+    def records(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
         items = self.items(spec.table)
         place, position = f"{key}.{shard}", RECORD + after
         found = sorted(
             sk for pk, sk in items if pk == place and sk.startswith(RECORD) and sk > position
         )
+        found = [sk for sk in found if not before or sk < RECORD + before]
         page = [parse_item(items[place, sk]) for sk in found[:limit]]
         records = tuple(record for record in page if isinstance(record, Record))
         return RecordPage(records, more=len(found) > limit)

@@ -184,10 +184,14 @@ class RowStore:
         row = self._rows.row(spec.table, key, spec.shard(key, record_id), record_id)
         return self._rows.chunks(spec.table, row, count) if row else ()
 
-    def records(self, spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
+    def records(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
         while True:
             page = self._rows.page(spec.table, key, shard, after, limit)
             counted = self._counted(spec, page.records)
+            if before and page.records and page.records[-1].id >= before:
+                return RecordPage(tuple(each for each in counted if each.id < before), more=False)
             if counted or not page.more:
                 return RecordPage(tuple(counted), page.more)
             after = page.records[-1].id

@@ -91,7 +91,11 @@ class Ingest(Construct):
             memory_mb=FULL_CPU_MB,
             timeout_seconds=WRITER_TIMEOUT_SECONDS,
             statements=permissions.of_writer(
-                storage, queues.events, queues.dead_letters, retracts=options.retracts
+                storage,
+                queues.events,
+                queues.dead_letters,
+                retracts=options.retracts,
+                logs=bool(options.logs),
             ),
             reserved_concurrency=options.reserved_concurrency,
             published=options.rollout != "none",

@@ -3,6 +3,7 @@
     json                    the payload's canonical JSON
     json+zlib               the same, compressed
     packet1+zlib            the events of a packet
+    log1+zlib               message ids, then the events of a leaf of a log; log1e ends its slot
     chunks1:{one of these}  a manifest; the bytes of that format are in chunks
 
 The format is written into each record, so reading needs no setting. The digest of an event is that
@@ -28,7 +29,10 @@ FORMAT_JSON = "json"
 FORMAT_DEFLATED = "json+zlib"
 FORMAT_PACKET = "packet1+zlib"
 CHUNKED = "chunks1:"  # begins the format of a record whose data is a manifest
-PACKETS = frozenset({FORMAT_PACKET, CHUNKED + FORMAT_PACKET})
+FORMAT_LOG = "log1+zlib"
+FORMAT_LOG_END = "log1e+zlib"  # no chunk of its slot follows
+LOGS = frozenset({FORMAT_LOG, FORMAT_LOG_END})
+PACKETS = frozenset({FORMAT_PACKET, CHUNKED + FORMAT_PACKET}) | LOGS
 DAMAGED = "DamagedPayload"
 
 # Begins each manifest. It is no UTF-8, so that releases without chunks, which take the data of an

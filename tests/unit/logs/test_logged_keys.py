@@ -1,0 +1,246 @@
+"""A logged key is a key like any other: written, found, sealed, proven, redriven, read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tallyroll import limits
+from tallyroll.adapters.dynamodb.items import jsonable, record_item
+from tallyroll.errors import ProofMismatch, SettingsError
+from tallyroll.ingest import appending
+from tallyroll.ingest.writer import BatchReport
+from tallyroll.logs.entries import entries_in, leaf_record, slot_of
+from tallyroll.logs.reading import read_slots
+from tallyroll.model.messages import Message, RedriveMark, Rejection
+from tallyroll.model.records import Record
+from tallyroll.model.stored import StoredEvent, events_of
+from tallyroll.operations.letter_events import LetterOutcome
+from tallyroll.ports.catalog import Claim
+from tallyroll.ports.store import Outcome, Verdict
+from tallyroll.reasons import Reason
+from tallyroll.settings import Settings
+from tests.harness.archives import as_archived, sealed_and_exported
+from tests.harness.pipeline import (
+    NOW,
+    SMALL,
+    TIME_LEFT,
+    WINDOW,
+    Pipeline,
+    hour,
+    opened,
+    record_with,
+)
+from tests.harness.redriving import Operator, seal
+from tests.unit.archive.test_recount import archived, rewrite
+
+LOGGED = replace(SMALL, logs={"k": 1_000})
+
+
+def sent(pipeline: Pipeline, number: int, receives: int = 1, **fields: Any) -> Message:
+    message = pipeline.message({"key": "k"} | fields, receives=receives)
+    return replace(message, id=str(UUID(int=number, version=4)), sent=NOW - 5)
+
+
+def write(pipeline: Pipeline, *messages: Message) -> BatchReport:
+    return pipeline.writer().write(messages, TIME_LEFT)
+
+
+def stored(pipeline: Pipeline, window: str = WINDOW) -> list[Record]:
+    spec = pipeline.spec(window)
+    return [
+        record
+        for shard in range(1, spec.shards + 1)
+        for record in pipeline.store.records(spec, "k", shard, "", 100).records
+    ]
+
+
+def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
+    pipeline = opened(LOGGED)
+    batch = [sent(pipeline, number, value=number) for number in range(10)]
+    assert write(pipeline, *batch).events == 10
+    (leaf,) = stored(pipeline)
+    assert (leaf.n, leaf.amount) == (10, 45_000_000)
+    more = [*batch, sent(pipeline, 10)]
+    report = write(pipeline, *(replace(each, receives=2) for each in more))
+    assert (report.events, report.duplicates) == (1, 10)
+    assert pipeline.tally("k") == (11, 46_000_000)
+    assert [each.n for each in stored(pipeline)] == [10, 1]
+
+
+def test_who_loses_a_position_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(LOGGED)
+    other = [sent(pipeline, 1), sent(pipeline, 2)]
+
+    def late(*given: Any, **more: Any) -> Any:
+        found = read_slots(*given, **more)
+        if other:
+            batch, other[:] = [*other], []
+            write(pipeline, *batch)
+        return found
+
+    monkeypatch.setattr(appending, "read_slots", late)
+    report = write(pipeline, sent(pipeline, 2), sent(pipeline, 3))
+    assert (report.events, report.duplicates) == (1, 1)
+    assert pipeline.tally("k")[0] == 3
+
+
+def test_an_unknown_outcome_is_repeated_at_the_same_position() -> None:
+    pipeline = opened(LOGGED)
+    pipeline.store.script = [Outcome(Verdict.UNKNOWN), None]
+    assert write(pipeline, sent(pipeline, 1)).events == 1
+    assert [commit[1][0].id for commit in pipeline.store.commits[-2:]] == [
+        stored(pipeline)[0].id
+    ] * 2
+
+
+def test_a_full_log_leaves_room_in_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LOG_POSITIONS", 2)
+    monkeypatch.setattr(limits, "LOG_ENTRIES_MAX", 2)
+    pipeline = opened(LOGGED)
+    batch = [sent(pipeline, number) for number in range(7)]
+    assert write(pipeline, *batch).events == 7
+    assert sorted(each.n for each in stored(pipeline)) == [1, 1, 1, 2, 2]
+    again = write(pipeline, *(replace(each, receives=2) for each in batch))
+    assert (again.events, again.duplicates) == (0, 7)
+    assert pipeline.tally("k")[0] == 7
+
+
+def test_what_the_store_refuses_is_rejected_alone() -> None:
+    pipeline = opened(LOGGED)
+    refused = Outcome(Verdict.INVALID, detail="no")
+    pipeline.store.script = [refused, refused, None]
+    report = write(pipeline, *(sent(pipeline, number) for number in range(2)))
+    assert (report.events, report.rejected) == (1, {Reason.REFUSED_BY_STORE: 1})
+
+
+def test_behind_a_shut_gate_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(LOGGED)
+    first, later = sent(pipeline, 1), sent(pipeline, 2)
+
+    def closed_meanwhile(*given: Any, **more: Any) -> Any:
+        found = read_slots(*given, **more)
+        monkeypatch.setattr(appending, "read_slots", read_slots)
+        write(pipeline, first)
+        seal(pipeline, WINDOW)
+        return found
+
+    monkeypatch.setattr(appending, "read_slots", closed_meanwhile)
+    report = write(pipeline, first, later)
+    assert (report.duplicates, report.rejected) == (1, {Reason.WINDOW_SEALED: 1})
+    assert pipeline.tally("k")[0] == 1
+
+
+def redriven(pipeline: Pipeline, *, first_sent: int, claimed: int | None, target: str) -> Message:
+    first = str(UUID(int=1, version=4))
+    pipeline.catalog.claim((WINDOW, "k", first), Claim(target, NOW, claimed))
+    message = pipeline.message({"key": "k", "ts": NOW - 5})
+    return replace(message, redrive=RedriveMark(target, first, first_sent))
+
+
+def test_a_redriven_event_finds_its_own_slot() -> None:
+    pipeline = opened(LOGGED)
+    write(pipeline, sent(pipeline, 1, ts=NOW - 5))
+    report = write(pipeline, redriven(pipeline, first_sent=NOW - 5, claimed=NOW - 5, target=WINDOW))
+    assert (report.events, report.duplicates) == (0, 1)
+
+
+@pytest.mark.parametrize("claimed", [NOW - 6_000, None])
+@pytest.mark.parametrize("target", [WINDOW, hour(7)])
+def test_a_redriven_event_of_another_time_than_its_claim_is_rejected(
+    claimed: int | None, target: str
+) -> None:
+    pipeline = opened(LOGGED)
+    write(pipeline, sent(pipeline, 1, ts=NOW - 5))
+    report = write(
+        pipeline, redriven(pipeline, first_sent=NOW - 9_000, claimed=claimed, target=target)
+    )
+    assert report.rejected == {Reason.NOT_CLAIMED: 1}
+    assert pipeline.tally("k")[0] == 1
+
+
+def test_a_redrive_sees_what_is_in_a_log() -> None:
+    pipeline = opened(LOGGED)
+    body = json.dumps({"key": "k", "ts": NOW - 5})
+    message_id = pipeline.queue.send(body)
+    (message,) = pipeline.queue.receive()
+    assert pipeline.writer().write([message], TIME_LEFT).events == 1
+    pipeline.effects.pass_by(40 * 60_000)
+    (again,) = pipeline.queue.receive()
+    pipeline.queue.reject([Rejection(again, Reason.EXPIRING, "late", WINDOW)])
+    seal(pipeline, WINDOW)
+    assert again.id == message_id
+    assert Operator(pipeline).one().course is LetterOutcome.COUNTED
+    assert pipeline.tally("k")[0] == 1
+
+
+@pytest.fixture
+def numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages have ids as SQS gives them."""
+    plain, numbers = Pipeline.message, count(1)
+
+    def message(self: Pipeline, body: Any, **more: Any) -> Message:
+        return replace(plain(self, body, **more), id=str(UUID(int=next(numbers), version=4)))
+
+    monkeypatch.setattr(Pipeline, "message", message)
+
+
+BODIES = [{"key": "k", "value": number} for number in range(5)]
+
+
+@pytest.mark.usefixtures("numbered")
+def test_a_log_is_proven_and_read_as_packets_are() -> None:
+    pipeline, window = sealed_and_exported(BODIES, settings=LOGGED)
+    archive = as_archived(pipeline, window)
+    events = [each for record in stored(pipeline) for each in events_of(record)]
+    assert [each.amount for each in events] == [10**6 * number for number in range(5)]
+    found = pipeline.reader().events("k", WINDOW, TIME_LEFT)
+    assert [each.id for each in found.found] == [each.id for each in events]
+    assert all(isinstance(each, StoredEvent) and each.message for each in found.found)
+    one = pipeline.reader().event("k", events[3].id, WINDOW, None)
+    assert one.what == events[3]
+    assert archive.window.attempt.items
+
+
+@pytest.mark.usefixtures("numbered")
+@pytest.mark.parametrize("as_record", [True, False])
+def test_an_event_twice_in_an_archive_is_found(*, as_record: bool) -> None:
+    pipeline, window = sealed_and_exported(BODIES, settings=LOGGED)
+    (leaf,) = stored(pipeline)
+    spec, inside = pipeline.spec(), entries_in(leaf)
+    name = slot_of(spec, "k", inside[0].sent)
+    twice = leaf_record(spec, name, 1, inside[:1], ends=False)
+    if as_record:
+        first = inside[0]
+        twice = record_with(first.message, shard=1, ts=first.ts, amount=first.amount, plain=True)
+    rewrite(pipeline, window, [*archived(pipeline), jsonable(record_item(twice))])
+    with pytest.raises(ProofMismatch, match=r"the event of message .* occurs more than once"):
+        as_archived(pipeline, window)
+
+
+@pytest.mark.parametrize(
+    ("logs", "problem"),
+    [
+        ({"k": 0}, "from 1 to 100,000"),
+        ({"k": 100_001}, "from 1 to 100,000"),
+        ({f"k{number}": 1 for number in range(21)}, "at most 20"),
+        ({"k" * 400: 1, "l" * 500: 1, "m" * 400: 1}, "1,024 bytes"),
+        ({"k" * 600: 1}, "has 600 bytes, over 512"),
+        ({"~t.1": 1}, "reserved"),
+        ("k", "give an object"),
+    ],
+)
+def test_wrong_rates_are_refused(logs: Any, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        Settings(logs=logs)
+
+
+def test_keyspaces_has_no_logs() -> None:
+    settings = replace(LOGGED, store="keyspaces", keyspace="tallyroll")
+    with pytest.raises(SettingsError, match=r"LOGS.*windows in Keyspaces have no transactions"):
+        settings.check_store(transactional=False)
