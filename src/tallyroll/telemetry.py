@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import cache, wraps
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,10 @@ def add_report(metrics: Metrics, report: BatchReport, elapsed_ms: float) -> None
         metrics.add_metric(f"Throttles-{limit}", MetricUnit.Count, number)
     for size in report.sizes.some:
         metrics.add_metric("ItemSize", MetricUnit.Bytes, size)
+    if report.logs.slots:  # only where a key is logged
+        for each in fields(report.logs):
+            value = getattr(report.logs, each.name)
+            metrics.add_metric(f"Log{each.name.title()}", MetricUnit.Count, value)
     if report.paced:  # only where there is a write rate
         metrics.add_metric("HeldByRate", MetricUnit.Count, report.paced)
     if report.retracted:  # only where events may be taken back

@@ -8,7 +8,7 @@ transactions. Of one slot one position at a time is undecided.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
 
@@ -43,6 +43,11 @@ class LogCounts:
     slots: int = 0
     ended: int = 0
     full: int = 0
+
+    def add(self, other: LogCounts) -> None:
+        """Add those of other entries."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)

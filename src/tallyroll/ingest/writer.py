@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import StoreError
-from tallyroll.ingest.appending import Appended, Appender
+from tallyroll.ingest.appending import Appended, Appender, LogCounts
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
@@ -81,6 +81,7 @@ class BatchReport:
     unknown: int = 0
     cost: WriteCost = field(default_factory=WriteCost)
     sizes: ItemSizes = field(default_factory=ItemSizes)
+    logs: LogCounts = field(default_factory=LogCounts)
 
     @property
     def finished(self) -> int:
@@ -208,6 +209,7 @@ class Writer:
         keepers = _keepers(placed)
         kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
         appended = self._appended([each for each in kept if each.entry], deadline)
+        report.logs.add(appended.counts)
         kept = [each for each in kept if each.identity not in appended.fates]
         fresh = [each for each in kept if each.message.receives == 1]
         again = [each for each in kept if each.message.receives > 1]

@@ -69,6 +69,7 @@ def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
     more = [*batch, sent(pipeline, 10)]
     report = write(pipeline, *(replace(each, receives=2) for each in more))
     assert (report.events, report.duplicates) == (1, 10)
+    assert report.logs == appending.LogCounts(leaves=1, entries=1, slots=1)
     assert pipeline.tally("k") == (11, 46_000_000)
     assert [each.n for each in stored(pipeline)] == [10, 1]
 
