@@ -79,14 +79,16 @@ def of_writer(
     ]
 
 
-def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
-    """Read window tables, catalog, totals and identities."""
+def of_aggregator(
+    storage: Storage, pipeline: str, *, archived: bool
+) -> Sequence[iam.PolicyStatement]:
+    """Read window tables, catalog, totals and identities; if an option asks for it, archives."""
     return [
         _tables(storage.window_tables_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
         *_identities(storage, "BatchGetItem"),
-        *optional_permissions.in_use([], [storage.key]),
+        *optional_permissions.to_read_archives(storage, archives(storage, pipeline), archived),
         *keyspaces.of_reader(storage.keyspace),
     ]
 
