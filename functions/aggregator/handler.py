@@ -2,7 +2,7 @@
 
 GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&reads=&windows=
 GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
-GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=
+GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=&archived=
 GET /v1/keys?since=&until=&prefix=&cursor=&limit=
 GET /v1/openapi.json
 GET /v1/series?key=...&since=&until=&step=&tz=

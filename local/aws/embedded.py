@@ -46,7 +46,7 @@ class Embedded:
     """The emulators and a pipeline's queues, permanent tables and bucket, inside the `with` block.
 
     Args:
-        settings: The pipeline's; queue addresses and bucket are filled in.
+        settings: The pipeline's; queue addresses and bucket are filled in, and archives are read.
         engine: What keeps the tables: `dynamodb-local`; `moto` (for small tables only, but starts
             at once); or `cassandra`: a node of Cassandra keeps those of windows, and DynamoDB Local
             the others.
@@ -111,7 +111,8 @@ class Embedded:
                 "AWS_ENDPOINT_URL_DYNAMODB": dynamodb or endpoint,
             }
             settings = create_queues(self.settings, self.client("sqs"))
-            self.settings = create_bucket(settings, self.client("s3"))
+            settings = create_bucket(settings, self.client("s3"))
+            self.settings = replace(settings, read_archives=True)
             create_tables(self.settings, self.client("dynamodb"))
             if self._engine == CASSANDRA:
                 self._keep_windows_on(stack)

@@ -217,12 +217,14 @@ class Ledger:
             self.problems.append(f"{key}: {body['events']} after {self.seen.get(key)}, of {most}")
         self.seen[key] = body["events"]
 
-    def page_through(self, window: str, key: str) -> None:
-        """List a key's events while faults strike: in the end each of them once."""
+    def page_through(self, window: str, key: str, **where: str) -> None:
+        """List a key's events in a window while faults strike: in the end each of them once. They
+        are asked for by the window, or by `where`.
+        """
         cursor: dict[str, str] = {}
         ids: list[str] = []
         for _ in range(PAGES_MAX):
-            asked = {"key": key, "window": window, "limit": "2", **cursor}
+            asked = {"key": key, "limit": "2", **(where or {"window": window}), **cursor}
             status, body = self.world.ask("/v1/events", **asked)
             if status != 200:
                 self.world.time.pass_by(1_000)

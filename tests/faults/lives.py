@@ -145,6 +145,8 @@ def busy_life(world: World, ledger: Ledger, plan: Seeded, folder: Path) -> None:
     turns(world, is_(world, "dropped", *both), lambda: _clean(world, plan), world.roll, world.poll)
     _take_back(world, ledger, plan, "b3")
     ledger.correct("back")
+    span = {"since": NOW_WINDOW, "until": window_of(BEGIN + HOUR)}
+    ledger.page_through(NOW_WINDOW, "a", **span, archived="true")
     world.redeliver()
     world.time.pass_by(max(0, DAY_SEALED - world.time.now()))
     turns(world, lambda: rolled_up(world, BEGIN), world.roll, world.poll)

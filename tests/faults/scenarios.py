@@ -77,6 +77,7 @@ class Scenarios:
                     lambda world, ledger: busy_life(world, ledger, plan, Path(folder)),
                     exporter="native",
                     retraction="operator",
+                    read_archives=True,
                     **(KEY if seed % 2 == 0 else {}),
                 )
 

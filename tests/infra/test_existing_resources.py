@@ -43,16 +43,16 @@ def granted(template: Template, id_: str, *, to: str) -> set[str]:
     }
 
 
-def test_a_bucket_that_is_there_already_is_used(built: Built) -> None:
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_bucket_that_is_there_already_is_used(built: Built, *, archived: bool) -> None:
     from aws_cdk import aws_s3 as s3
 
     from tallyroll.cdk import Tallyroll
 
     def build(stack: cdk.Stack) -> None:
         bucket = s3.Bucket(stack, "Lake", encryption=s3.BucketEncryption.KMS, versioned=True)
-        pipeline = Tallyroll(
-            stack, "Counter", options=Options(), code=function_code(), bucket=bucket
-        )
+        options = Options(read_archives=archived)
+        pipeline = Tallyroll(stack, "Counter", options=options, code=function_code(), bucket=bucket)
         assert pipeline.bucket is bucket
 
     template = built(build)
@@ -68,7 +68,7 @@ def test_a_bucket_that_is_there_already_is_used(built: Built) -> None:
         "writer": WRITES,
         "cleanup": WRITES,
         "dropper": READS,
-        "aggregator": set(),
+        "aggregator": READS if archived else set(),
         "roller": set(),
     }
 

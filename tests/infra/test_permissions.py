@@ -43,6 +43,7 @@ OF_INSIGHTS = {
         ("insights role", "iam:CreateServiceLinkedRole"),
     },
 }
+OF_ARCHIVES = {"aggregator": {("bucket", "s3:ListBucket"), ("objects", "s3:GetObject")}}
 OF_NOTES = {"cleanup": {("objects", "s3:PutObjectTagging")}}  # PutObject with tags
 OF_LOGS = {("log", "logs:CreateLogStream"), ("log", "logs:PutLogEvents")}
 
@@ -58,8 +59,15 @@ def granted(template: Template, name: str) -> Grants:
 
 @pytest.fixture(scope="module")
 def noting(synthesize: Synthesize) -> Template:
-    """The template of a pipeline that takes events back, notes throttled keys, and logs a key."""
-    return synthesize(retraction="queue", contributor_insights="true", logs='{"home-page": 5000}')
+    """The template of a pipeline that takes events back, notes throttled keys, logs a key, and reads
+    archives.
+    """
+    return synthesize(
+        retraction="queue",
+        contributor_insights="true",
+        logs='{"home-page": 5000}',
+        read_archives="true",
+    )
 
 
 @pytest.fixture(scope="module", params=FUNCTIONS)
@@ -83,13 +91,13 @@ def test_nothing_is_granted_that_the_code_does_not_call_and_nothing_called_is_mi
     assert sorted(wanted - found) == [], "called, but not granted"
 
 
-def test_an_option_changes_what_notes_throttled_keys_and_nothing_else(
+def test_options_change_what_notes_throttled_keys_or_reads_archives_and_nothing_else(
     retracting: Template, noting: Template
 ) -> None:
-    """The roller's rights, its setting, and the dashboard's line."""
+    """The roller's and the aggregator's rights, their settings, and the dashboard's line."""
     for name in FUNCTIONS:
         more = granted(noting, name) - granted(retracting, name)
-        assert more == OF_INSIGHTS.get(name, set())
+        assert more == (OF_INSIGHTS | OF_ARCHIVES).get(name, set())
         assert granted(retracting, name) <= granted(noting, name)
     [made] = [
         one for one in statements(noting, "roller") if "iam:CreateServiceLinkedRole" in actions(one)
@@ -97,7 +105,7 @@ def test_an_option_changes_what_notes_throttled_keys_and_nothing_else(
     service = "contributorinsights.dynamodb.amazonaws.com"
     assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": service}}
     without, with_ = json.dumps(retracting), json.dumps(noting)
-    for word in ("nsights", "CONTRIBUTOR_INSIGHTS", "Which keys are throttled"):
+    for word in ("nsights", "CONTRIBUTOR_INSIGHTS", "Which keys are throttled", "READ_ARCHIVES"):
         assert word not in without
         assert word in with_
     assert retracting["Resources"].keys() == noting["Resources"].keys()

@@ -212,6 +212,7 @@ MARKS: Mapping[str, str] = {
     "ranged-series": "a series is read",
     "ranged-minutes": "a series of minutes is read",
     "ranged-events": "all events of a key in a range are listed, page by page",
+    "ranged-archived": "events of dropped windows are listed from their archives",
     "ranged-event": "an event is found by its id somewhere in a range",
     "ranged-keys": "all keys of a range are listed, page by page",
     "ranged-top": "the largest keys of a range are read",

@@ -27,6 +27,7 @@ SETTINGS = Settings(
     skew_ms=5_000,
     roller_period_ms=10_000,
     retention_ms=20_000,
+    read_archives=True,
     visibility_ms=20_000,
     queue_retention_ms=7_200_000,  # in place of ten days: longer than any run may last
     drain_period_ms=10_000,

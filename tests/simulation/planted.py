@@ -123,6 +123,7 @@ PLANTED = (
     Planted(planted_reads.missing_windows_left_out, 0),
     Planted(planted_reads.looked_up_on_another_shard, 0),
     Planted(planted_reads.totals_read_before_the_states, 6, SLOW_READS),
+    Planted(planted_reads.first_record_of_an_archive_left_out, 47),
     Planted(planted_reads.rolled_up_for_ever, 92),
     Planted(planted_reads.sums_of_a_day_counted_beside_its_windows, 0),
     Planted(planted_reads.largest_keys_of_all_buckets_but_one, 1),

@@ -14,6 +14,7 @@ from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Window
 from tallyroll.model.windows import window_start
+from tallyroll.pipeline import archived_pages
 from tallyroll.ports.catalog import Catalog
 from tallyroll.reads.counting.counter import Counter
 from tallyroll.reads.counting.flights import KeptCounts
@@ -93,6 +94,12 @@ def looked_up_on_another_shard(patch: Patch) -> None:
         return spec and replace(spec, shards=spec.shards + 1, hot={})
 
     patch.setattr(Lookups, "_spec", resharded)
+
+
+def first_record_of_an_archive_left_out(patch: Patch) -> None:
+    """Its sums are right, and the page lacks an event."""
+    cut = archived_pages._First.cut
+    patch.setattr(archived_pages._First, "cut", lambda self: cut(self)[1:])
 
 
 class _Stale:

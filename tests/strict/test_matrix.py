@@ -113,10 +113,13 @@ def of_life(gate: Gate) -> Lived:
 
 @pytest.fixture(scope="module")
 def plain(dynamodb_endpoint: str, synthesize: Synthesize) -> Lived:
-    """A life that notes throttled keys; it reads its metrics, and rolls its day up."""
-    template = synthesize(contributor_insights="true")
-    with staged(dynamodb_endpoint, template, contributor_insights=True) as stage:
+    """A life with notes of throttled keys, reads of archives and metrics, and a rolled-up day."""
+    template = synthesize(contributor_insights="true", read_archives="true")
+    chosen: dict[str, Any] = {"contributor_insights": True, "read_archives": True}
+    with staged(dynamodb_endpoint, template, **chosen) as stage:
         lived(stage)
+        status, answer = stage.ask("/v1/events", key="a", since=NOW_WINDOW, archived="true")
+        assert (status, [one["id"] for one in answer["events"]]) == (200, ["1", "2"])
         stage.time.pass_by(max(0, DAY_SEALED - stage.time.now()))
         stage.publish_ages()
         turns(stage, lambda: rolled_up(stage, BEGIN), stage.roll)
@@ -272,6 +275,9 @@ PLANTED = {
     ),
     "objects: none is listed": Planted(
         "plain", "cleanup", without("s3:ListBucket"), "s3:ListBucket"
+    ),
+    "archives: a reader cannot get": Planted(
+        "plain", "aggregator", without("s3:GetObject"), "s3:GetObject"
     ),
     "objects: notes get no tag": Planted(
         "plain", "cleanup", without("s3:PutObjectTagging"), "s3:PutObjectTagging"

@@ -19,6 +19,7 @@ from tallyroll.errors import ProofMismatch, UsageError
 from tallyroll.limits import TS_MS_MAX
 from tallyroll.model.states import Status
 from tallyroll.pipeline import reading
+from tallyroll.pipeline.archived_pages import ArchivedPages
 from tests.harness.archives import archived
 from tests.harness.pipeline import HOUR, NOW, START, WINDOW, Pipeline, hour, opened
 
@@ -90,6 +91,9 @@ def test_events_are_read_whole_whether_their_windows_were_dropped(
     settings = replace(made.settings, bucket="memory")
     names = ("store", "catalog", "totals", "effects", "bucket")
     ports = {name: getattr(made, name) for name in names} | {"codec": CODEC, "shared_cache": None}
+    ports["archived_pages"] = lambda: ArchivedPages(
+        made.catalog, made.totals, made.bucket, CODEC, made.effects
+    )
     monkeypatch.setattr(
         reading, "Pipeline", lambda *_, **__: SimpleNamespace(settings=settings, **ports)
     )
@@ -108,6 +112,7 @@ def test_events_are_read_whole_whether_their_windows_were_dropped(
         list(reader.events_within("k0", *day))
     after = list(reader.events_archived("k0", *day))
     assert after == [replace(one, status=Status.DROPPED) for one in before]
+    assert [*reader.events_page("k0", *day, archived=True).found] == after
     whole.spoil()
     with pytest.raises(ProofMismatch):
         next(reader.events_archived("k0", *day))

@@ -252,9 +252,13 @@ def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
 
 
 def read_items(
-    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Callable[[str], None]
+    bucket: Bucket,
+    file: DataFile,
+    codec: ItemCodec,
+    fault: Callable[[str], None],
+    needle: bytes = b"",
 ) -> Iterator[ArchivedItem]:
-    """Stream the items of one data file; skip lines that hold none.
+    """Stream the items of one data file whose lines hold the needle; skip lines that hold none.
 
     Calls `fault` with each finding: if the file is missing or damaged, if a line holds no item of a
     window table and, at the file's end, if count or checksum disagree. It may raise to stop
@@ -264,6 +268,8 @@ def read_items(
     number = 0
     try:
         for number, line in enumerate(_lines(bucket, file.key, md5), 1):
+            if needle not in line:
+                continue
             try:
                 item = codec.decode(line)
                 holds = codec.parse(item)

@@ -82,6 +82,17 @@ def to_read_throttled_keys(storage: Storage, settings: Settings) -> list[iam.Pol
     ]
 
 
+def to_read_archives(storage: Storage, those: str, asked: bool) -> list[iam.PolicyStatement]:  # noqa: FBT001
+    """Read the tables, and `those` objects if an option asks for it, by the keys of both."""
+    if not asked:
+        return in_use([], [storage.key])
+    return [
+        _allow(those, ["s3:GetObject"]),
+        _allow(storage.bucket.bucket_arn, ["s3:ListBucket"]),
+        *in_use([], [storage.key, storage.bucket.encryption_key]),
+    ]
+
+
 def _allow(
     arn: str, actions: Sequence[str], conditions: dict[str, Any] | None = None
 ) -> iam.PolicyStatement:

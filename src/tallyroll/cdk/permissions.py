@@ -40,14 +40,12 @@ def of_writer(
 ) -> Sequence[iam.PolicyStatement]:
     """Commit to window tables, put and read identities, read the catalog, record stragglers and hot
     keys there, write and read writers' notes, receive messages (Lambda does, with the writer's
-    role), delay and reject them; correct totals, where events may be taken back; read logs, where
-    keys have them.
+    role), delay and reject them; correct totals where events may be taken back; read logs.
     """
+    reads = ["BatchGetItem", "ConditionCheckItem", "GetItem", *["Query"] * logs]
     return [
-        # ConditionCheckItem exists in transactions only, and the Service Authorization Reference
-        # lists no `dynamodb:EnclosingOperation` for it.
-        _tables(storage.window_tables_arn, "BatchGetItem", "ConditionCheckItem", "GetItem"),
-        *([_tables(storage.window_tables_arn, "Query")] if logs else []),
+        # ConditionCheckItem is in transactions only; no `dynamodb:EnclosingOperation` is listed.
+        _tables(storage.window_tables_arn, *reads),
         # No single write, which would check no gate. Source: the guide above, example 2.
         _tables(storage.window_tables_arn, "PutItem", "UpdateItem", conditions=_IN_TRANSACTION),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem"),
@@ -81,14 +79,16 @@ def of_writer(
     ]
 
 
-def of_aggregator(storage: Storage) -> Sequence[iam.PolicyStatement]:
-    """Read window tables, catalog, totals and identities."""
+def of_aggregator(
+    storage: Storage, pipeline: str, *, archived: bool
+) -> Sequence[iam.PolicyStatement]:
+    """Read window tables, catalog, totals and identities; if an option asks for it, archives."""
     return [
         _tables(storage.window_tables_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.catalog.table_arn, "BatchGetItem", "GetItem", "Query"),
         _tables(storage.totals.table_arn, "BatchGetItem", "Query"),
         *_identities(storage, "BatchGetItem"),
-        *optional_permissions.in_use([], [storage.key]),
+        *optional_permissions.to_read_archives(storage, archives(storage, pipeline), archived),
         *keyspaces.of_reader(storage.keyspace),
     ]
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tallyroll.operations.probe.run import Probe
     from tallyroll.operations.redrive import Redriver
     from tallyroll.operations.teardown import Teardown
+    from tallyroll.pipeline.archived_pages import ArchivedPages
     from tallyroll.ports.counting.shared_cache import SharedCache
     from tallyroll.ports.store import ItemCodec
     from tallyroll.reads.reader import PortReader
@@ -104,7 +105,14 @@ class Pipeline:
 
         ports = (self.store, self.catalog, self.totals)
         glances = glances_on(*ports)
-        return PortReader(self.settings, *ports, self.effects, glances, self.shared_cache)
+        archives = self.archived_pages if self.settings.read_archives else None
+        return PortReader(self.settings, *ports, self.effects, glances, self.shared_cache, archives)
+
+    def archived_pages(self) -> ArchivedPages:
+        """Reads dropped windows of ranges from their archives."""
+        from tallyroll.pipeline.archived_pages import ArchivedPages
+
+        return ArchivedPages(self.catalog, self.totals, self.bucket, self.codec, self.effects)
 
     @cached_property
     def shared_cache(self) -> SharedCache | None:
@@ -143,15 +151,8 @@ class Pipeline:
         """Sends dead letters again; see `Redriver` for its arguments."""
         from tallyroll.operations.redrive import Redriver
 
-        return Redriver(
-            self.settings,
-            self.store,
-            self.catalog,
-            self.dead_letters,
-            self.effects,
-            to=to,
-            unverified=unverified,
-        )
+        ports = (self.store, self.catalog, self.dead_letters, self.effects)
+        return Redriver(self.settings, *ports, to=to, unverified=unverified)
 
     def teardown(self) -> Teardown:
         """Takes all windows down by way of their archives, without waiting for them to be cold."""
@@ -166,9 +167,8 @@ class Pipeline:
         """Sends a plan's events, reads them, and judges what was read."""
         from tallyroll.operations.probe.run import Probe
 
-        return Probe(
-            plan, self.settings, self.store, self.catalog, self.totals, self.effects, self.sender
-        )
+        ports = (self.store, self.catalog, self.totals, self.effects, self.sender)
+        return Probe(plan, self.settings, *ports)
 
     def bulk_sender(
         self,

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tallyroll.reads.found import Events, FoundEvent, FoundSingle
     from tallyroll.reads.minutes import Minutes
     from tallyroll.reads.ranges.dated import EventMatches
-    from tallyroll.reads.ranges.events import EventsPage
     from tallyroll.reads.ranges.keys import KeysPage
     from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll
+    from tallyroll.reads.ranges.pages import EventsPage
     from tallyroll.reads.series import Curve
     from tallyroll.reads.steps import StepName
 
@@ -72,7 +72,9 @@ class Reader(PortReader):
         named = {Settings.named(key): value for key, value in asked.items() if value is not None}
         made = Pipeline(Settings.from_env({**os.environ, **named}), region=region)
         ports = (made.store, made.catalog, made.totals)
-        reader = cls(made.settings, *ports, made.effects, glances_on(*ports), made.shared_cache)
+        archives = made.archived_pages if made.settings.bucket else None
+        given = (*ports, made.effects, glances_on(*ports), made.shared_cache, archives)
+        reader = cls(made.settings, *given)
         reader._connected = made
         return reader
 
@@ -227,8 +229,11 @@ class Reader(PortReader):
         limit: int = 100,
         cursor: str | None = None,
         packed: bool = False,
+        archived: bool = False,
     ) -> EventsPage:
-        """Up to `limit` of these events, from the `cursor` of another page on."""
+        """Up to `limit` of these events, from the `cursor` of another page on. With a bucket, it
+        may be `archived`: then dropped windows are read from their archives.
+        """
         return super().events_page(
             required_key(key),
             *_range(since, until),
@@ -236,6 +241,7 @@ class Reader(PortReader):
             limit=limit,
             cursor=cursor,
             packed=packed,
+            archived=archived,
         )
 
     def events_by_time(

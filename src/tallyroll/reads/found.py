@@ -90,7 +90,7 @@ class RetractionMarks:
         An event of several keys that an earlier release stored is marked under its least key alone,
         if it was retracted after the window was sealed.
         """
-        names = [(key, *_name(event)) for what in found for event in _apart(what)]
+        names = names_of(key, found)
         if status.sealed:
             notes = self._of_sealed(spec, key, names, least_keys)
         elif len(names) > spec.stripes_of(key) and self._store.metering_of(spec.table).tallied:
@@ -98,7 +98,7 @@ class RetractionMarks:
             notes = self._stones(spec, names) if retracted else {}
         else:
             notes = self._stones(spec, names)
-        return tuple(_marked(what, key, notes) for what in found) if notes else tuple(found)
+        return marked(key, found, notes)
 
     def _stones(
         self, spec: Spec, names: Sequence[TombstoneName]
@@ -120,17 +120,36 @@ class RetractionMarks:
             if total.corrections.before[0]:
                 notes |= self._stones(spec, names)
             if total.corrections.n:
-                notes |= self._corrections(spec, names, least_keys)
+                ports = (self._totals, self._effects)
+                notes |= corrected(*ports, spec.window, names, least_keys)
         return notes
 
-    def _corrections(
-        self, spec: Spec, names: Sequence[TombstoneName], least_keys: Mapping[str, str]
-    ) -> dict[TombstoneName, RetractionNote]:
-        key = names[0][0]
-        least = dict.fromkeys(least_keys.get(record_id, key) for _, record_id, _ in names)
-        jobs = [partial(self._totals.corrections, each, spec.window) for each in least]
-        made = chain.from_iterable(self._effects.together(jobs, KEYS_AT_ONCE))
-        return {(key, one.id, one.index): one.note for one in made if key in one.keys}
+
+def names_of(key: str, found: Sequence[StoredWhat]) -> list[TombstoneName]:
+    """The names of events of a key, also of those in packets."""
+    return [(key, *_name(event)) for what in found for event in _apart(what)]
+
+
+def corrected(
+    totals: Totals,
+    effects: Effects,
+    window: WindowId,
+    names: Sequence[TombstoneName],
+    least_keys: Mapping[str, str],
+) -> dict[TombstoneName, RetractionNote]:
+    """What was retracted of some events of a key since their window was sealed."""
+    key = names[0][0]
+    least = dict.fromkeys(least_keys.get(record_id, key) for _, record_id, _ in names)
+    jobs = [partial(totals.corrections, each, window) for each in least]
+    made = chain.from_iterable(effects.together(jobs, KEYS_AT_ONCE))
+    return {(key, one.id, one.index): one.note for one in made if key in one.keys}
+
+
+def marked(
+    key: str, found: Sequence[StoredWhat], notes: Mapping[TombstoneName, RetractionNote]
+) -> tuple[StoredWhat, ...]:
+    """Events and packets of a key, those marked of which there are notes."""
+    return tuple(_marked(what, key, notes) for what in found) if notes else tuple(found)
 
 
 def _marked(

@@ -27,6 +27,7 @@ from tallyroll.reads.described.routes import (
     DOCUMENT,
     DOCUMENT_FILE,
     EVENT_ID_BYTES_MAX,
+    FROM_ARCHIVES,
     KEYS_LIMIT,
     LIMIT,
     ORDER,
@@ -43,9 +44,9 @@ from tallyroll.reads.jsonable import events_json, found_json, top_json
 from tallyroll.reads.merge import BYTES_MAX
 from tallyroll.reads.minutes import minutes_json
 from tallyroll.reads.ranges.dated import event_shown, matches_json
-from tallyroll.reads.ranges.events import events_page_json
 from tallyroll.reads.ranges.keys import keys_page_json
 from tallyroll.reads.ranges.largest import total_json
+from tallyroll.reads.ranges.pages import events_page_json
 from tallyroll.reads.ranges.spans import date_ms
 from tallyroll.reads.reader import KEYS_MAX, PortReader
 from tallyroll.reads.series import curve_json
@@ -284,7 +285,9 @@ def answer_events(
     key, packed = required_key(parameters.get("key")), _flag(parameters, PACKED)
     limit = _number(parameters, LIMIT)
     cursor = parameters.get("cursor") or None
-    order = _choice(parameters, ORDER)
+    order, archived = _choice(parameters, ORDER), _flag(parameters, FROM_ARCHIVES)
+    if archived and (parameters.get("window") or order == "time"):
+        raise UsageError("archived true: give since and until, without window and order time")
     if not (parameters.get("since") or parameters.get("until")):
         if order == "time":
             raise UsageError("order time: give since and until instead of window")
@@ -298,7 +301,11 @@ def answer_events(
         page = reader.events_by_time(key, *span, time_left_ms, packed=packed)
     else:
         page = reader.events_page(
-            key, *span, time_left_ms, limit=limit, cursor=cursor, packed=packed
+            *(key, *span, time_left_ms),
+            limit=limit,
+            cursor=cursor,
+            packed=packed,
+            archived=archived,
         )
     return HttpAnswer(200, events_page_json(page))
 

@@ -5,7 +5,7 @@ sealed windows, and the tallies of live windows (`counting/counter.py`). Next on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tallyroll.errors import UsageError
 from tallyroll.ports.catalog import Catalog
@@ -26,6 +26,7 @@ from tallyroll.reads.minutes import MinuteReads
 from tallyroll.reads.ranges.dated import DatedReads
 from tallyroll.reads.ranges.follow import FollowingReads
 from tallyroll.reads.ranges.keys import KeyReads
+from tallyroll.reads.ranges.pages import ArchiveReads
 from tallyroll.reads.series import SeriesReads
 from tallyroll.settings import Settings
 
@@ -47,8 +48,11 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         effects: Effects,
         glances: Glances | None = None,
         cache: SharedCache | None = None,
+        archives: Callable[[], ArchiveReads] | None = None,
     ) -> None:
-        """A `cache` shares counts with other processes, if they may be kept at all."""
+        """A `cache` shares counts with other processes, if they may be kept at all. `archives`
+        gives what reads dropped windows.
+        """
         super().__init__(store, catalog, totals, effects)
         self._settings = settings
         kept_ms, calendar_ms = settings.cache_live_ms, settings.cache_calendar_ms
@@ -59,6 +63,7 @@ class PortReader(SeriesReads, MinuteReads, DatedReads, FollowingReads, KeyReads)
         glances = glances or SingleGlances(store, catalog, totals, effects)
         ports = (store, catalog, totals, effects, self._specs)
         self._counter = Counter(*ports, glances, settings.settle_ms)
+        self._archives = archives
 
     def count(
         self,

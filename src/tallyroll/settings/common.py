@@ -270,6 +270,11 @@ class CommonSettings(Described):
         "USER:PASSWORD@HOST:PORT`; `PASSWORD` may be `{{resolve:secretsmanager:...}}`, which"
         " CloudFormation resolves ([reading](reading.md#a-shared-cache)); empty: none",
     )
+    read_archives: bool = setting(
+        default=False,
+        kind=FLAG,
+        text="whether the aggregator may read archives, for `GET /v1/events?archived=true`",
+    )
     deny_drops: bool = setting(
         default=False,
         kind=FLAG,

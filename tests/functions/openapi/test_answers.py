@@ -28,9 +28,9 @@ from tallyroll.reads.jsonable import events_json, top_json
 from tallyroll.reads.minutes import MinutePoint, Minutes, minutes_json
 from tallyroll.reads.ranges.cursors import KeysQuery, RangeQuery
 from tallyroll.reads.ranges.dated import EventMatches, matches_json
-from tallyroll.reads.ranges.events import EventsPage, events_page_json
 from tallyroll.reads.ranges.keys import KeysPage, keys_page_json
 from tallyroll.reads.ranges.largest import TopOfRange, TotalOfAll, total_json
+from tallyroll.reads.ranges.pages import EventsPage, events_page_json
 from tallyroll.reads.series import Curve, Point, curve_json
 from tallyroll.reads.steps import zone_named
 from tallyroll.reads.top import Top

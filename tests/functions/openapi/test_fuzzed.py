@@ -54,7 +54,7 @@ AIMED: Mapping[str, Json] = {
 EXCLUDING = {
     "/v1/counters": ("windows", "reads"),
     "/v1/event": ("window", "ts", "since", "until"),
-    "/v1/events": ("window", "cursor", "order"),
+    "/v1/events": ("window", "cursor", "order", "archived"),
     "/v1/keys": ("cursor",),
     "/v1/top": ("window",),
 }

@@ -96,7 +96,9 @@ class Reads(Construct):
             package="aggregator",
             memory_mb=FULL_CPU_MB,
             timeout_seconds=AGGREGATOR_TIMEOUT_SECONDS[options.api],
-            statements=permissions.of_aggregator(storage),
+            statements=permissions.of_aggregator(
+                storage, options.name, archived=options.read_archives
+            ),
             snap_start=options.snap_start,
         )
         self.api: Api | None = None

@@ -26,7 +26,7 @@ from tallyroll.reads.found import Events
 from tallyroll.reads.http import required_key
 from tallyroll.reads.jsonable import retracted_json
 from tallyroll.reads.merge import EVENTS_MAX
-from tallyroll.reads.ranges.events import EventsPage
+from tallyroll.reads.ranges.pages import EventsPage
 from tallyroll.reads.reader import PortReader
 
 TIME_LEFT_MS = 60_000

@@ -67,8 +67,8 @@ ARCHIVED = ProblemType(
     410,
     "Archived",
     "the window's table is dropped",
-    "read the archive under `archive`; of a range, `archives` lists its dropped windows, and"
-    " `since` is from when on none is",
+    "read the archive under `archive`, or ask with `archived=true`; of a range, `archives` lists"
+    " its dropped windows, and `since` is from when on none is",
 )
 INTERNAL = ProblemType(
     "internal-error",

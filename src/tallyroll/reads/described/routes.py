@@ -129,6 +129,9 @@ ORDER = Parameter(
     {"type": "string", "enum": ["id", "time"], "default": "id"},
     "`time` sorts a range, in one answer without `limit` and `cursor`",
 )
+FROM_ARCHIVES = Parameter(
+    "archived", _FLAG, "Whether dropped windows of a range are read from their archives"
+)
 STEP = Parameter(
     "step",
     {"type": "string", "enum": [MINUTE, *STEPS], "default": "hour"},
@@ -160,7 +163,7 @@ ROUTES: Mapping[str, Route] = {
     ),
     "/v1/events": Route(
         "The events of a key in a window, or in a range of windows, page by page",
-        (KEY, WINDOW, SINCE, UNTIL, LIMIT, CURSOR, PACKED, ORDER),
+        (KEY, WINDOW, SINCE, UNTIL, LIMIT, CURSOR, PACKED, ORDER, FROM_ARCHIVES),
         (ABSENT, ARCHIVED, DAMAGED, NOT_READY, UNAVAILABLE),
     ),
     "/v1/keys": Route(

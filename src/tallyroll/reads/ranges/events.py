@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from tallyroll.errors import Archived, Missing, Throttled, UsageError
 from tallyroll.model.states import Calendar, Status, Window
@@ -21,7 +20,6 @@ from tallyroll.model.stored import StoredPacket
 from tallyroll.model.windows import Grid, Span, WindowId, iso, window_id
 from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.found import FoundEvent, StoredWhat
-from tallyroll.reads.jsonable import stored_json
 from tallyroll.reads.lookups import Lookups, deadline_of
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, LAST_BYTES_MAX, event_bytes
 from tallyroll.reads.parts import ListedPart, PartAsked
@@ -30,10 +28,10 @@ from tallyroll.reads.ranges.cursors import (
     RangePlace,
     RangeQuery,
     check_query,
-    range_cursor,
     read_range_cursor,
     secret_of,
 )
+from tallyroll.reads.ranges.pages import NO_ARCHIVES, ArchiveReads, EventsPage, signed
 from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dropped, range_of
 
 LISTED_AT_ONCE = 48  # windows whose states are listed together
@@ -43,25 +41,11 @@ STREAMED_AT_ONCE = 2  # windows of so many events
 ORDERED_MAX = EVENTS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class EventsPage:
-    """Events (or packets) of a key in [since, until) in ms, ascending by window and id, each with
-    its window.
-
-    `then` is the place to go on at, and None at the end. If time ran out, it is not `complete`:
-    there are fewer events than asked for, and the place continues without a gap.
-    """
-
-    query: RangeQuery
-    found: tuple[FoundEvent, ...]
-    then: RangePlace | None
-    complete: bool
-    as_of: int
-    cursor: str | None = None
-
-
 class RangeReads(Lookups):
-    """Events over ranges of windows."""
+    """Events over ranges of windows; those of dropped ones by `_archives`, if there are any."""
+
+    _archives: Callable[[], ArchiveReads] | None = None
+    _archived: ArchiveReads | None = None
 
     def events_page(
         self,
@@ -73,6 +57,7 @@ class RangeReads(Lookups):
         limit: int = 100,
         cursor: str | None = None,
         packed: bool = False,
+        archived: bool = False,
     ) -> EventsPage:
         """Up to `limit` events of a key in the windows that start in [since, until) in ms, both
         bounds of windows, from `cursor` on; fewer if they are large. By default from the pipeline's
@@ -80,26 +65,46 @@ class RangeReads(Lookups):
 
         An event that is written meanwhile appears if its place lies after the cursor. Raises
         Archived if a window was dropped: of the whole range without a cursor, later of the windows
-        that are still to be listed. Raises UsageError, Absent and StoreError, Missing also until a
-        roller has put the secret of cursors.
+        that are still to be listed. An `archived` page reads such windows from their archives, and
+        raises Archived for an archive that is too large, or not to be read. Raises UsageError,
+        Absent and StoreError, Missing also until a roller has put the secret of cursors.
+        """
+        calendar = calendar_of(self._catalog)
+        query, place = self._asked(calendar, key, since, until, limit, cursor, packed=packed)
+        if archived:
+            page = self._archived_page(calendar.grid, query, place, limit, time_left_ms)
+            return signed(calendar, page)
+        if cursor is None:
+            self._check_whole(query)
+        with self._remedied(query):
+            page = self._page_of(calendar.grid, query, place, limit, BYTES_MAX, time_left_ms)
+        return signed(calendar, page)
+
+    def _asked(
+        self,
+        calendar: Calendar,
+        key: str,
+        since: int | None,
+        until: int | None,
+        limit: int,
+        cursor: str | None,
+        *,
+        packed: bool,
+    ) -> tuple[RangeQuery, RangePlace]:
+        """The query of a page, and the place at which the page begins. Raises UsageError, and
+        Missing until a roller has put the secret of cursors.
         """
         if not 1 <= limit <= EVENTS_MAX:
             raise UsageError(f"limit {limit}: must be from 1 to {EVENTS_MAX}")
-        calendar = calendar_of(self._catalog)
         secret = secret_of(calendar)
         if cursor is None:
-            query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
-            place = RangePlace(query.span.start)
-        else:
-            query, place = read_range_cursor(cursor, secret)
-            check_query(RangeQuery(key, query.span, packed), query, since, until)
-            if calendar.grid.at(place.window).start != place.window:
-                raise UsageError("the cursor is of a window that there is not: begin again")
-        with self._remedied(query):
-            page = self._page_of(calendar.grid, query, place, limit, BYTES_MAX, time_left_ms)
-        if page.then is None:
-            return page
-        return replace(page, cursor=range_cursor(secret, query, page.then))
+            span = range_of(calendar, self._effects.now(), since, until)
+            return RangeQuery(key, span, packed), RangePlace(span.start)
+        query, place = read_range_cursor(cursor, secret)
+        check_query(RangeQuery(key, query.span, packed), query, since, until)
+        if calendar.grid.at(place.window).start != place.window:
+            raise UsageError("the cursor is of a window that there is not: begin again")
+        return query, place
 
     def events_within(
         self, key: str, since: int | None = None, until: int | None = None, *, packed: bool = False
@@ -110,7 +115,7 @@ class RangeReads(Lookups):
         Raises what `events_page` does; a window that is dropped meanwhile ends it with Archived.
         """
         calendar = calendar_of(self._catalog)
-        query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
+        query = self._whole_query(calendar, key, since, until, packed=packed)
         for page in self.pages_of(query, RangePlace(query.span.start)):
             yield from page.found
 
@@ -129,15 +134,27 @@ class RangeReads(Lookups):
             yield page
             then = page.then
 
-    def _whole_range(
-        self, calendar: Calendar, key: str, since: int | None, until: int | None
-    ) -> Span:
-        """The range. Raises Archived if one of its windows was dropped."""
+    def _archived_page(
+        self, grid: Grid, query: RangeQuery, place: RangePlace, most: int, left: int
+    ) -> EventsPage:
+        if self._archives is None:
+            raise UsageError(NO_ARCHIVES)
+        self._archived = self._archived or self._archives()
+        return self._archived.page(self._page_of, grid, query, place, most, left)
+
+    def _whole_query(
+        self, calendar: Calendar, key: str, since: int | None, until: int | None, *, packed: bool
+    ) -> RangeQuery:
+        """The query of a range. Raises Archived if one of its windows was dropped."""
         span = range_of(calendar, self._effects.now(), since, until)
-        windows = self._catalog.windows(span.start, span.end)
+        query = RangeQuery(key, span, packed)
+        self._check_whole(query)
+        return query
+
+    def _check_whole(self, query: RangeQuery) -> None:
+        windows = self._catalog.windows(query.span.start, query.span.end)
         if archives := archives_of(windows):
-            raise archived(f"events of {key!r}", archives, windows, remedy=True)
-        return span
+            raise archived(f"events of {query.key!r}", archives, windows, remedy=True)
 
     @contextmanager
     def _remedied(self, query: RangeQuery) -> Iterator[None]:
@@ -161,8 +178,9 @@ class RangeReads(Lookups):
         *,
         streamed: bool = False,
     ) -> EventsPage:
-        """At most so many events and about so many bytes; if it is `streamed`, so many of each of
-        some windows that are read side by side.
+        """At most so many events and about so many bytes from a place on, without a cursor; if it
+        is `streamed`, so many of each of some windows that are read side by side. Raises what
+        `events_page` does.
         """
         now = self._effects.now()
         deadline = deadline_of(now, time_left_ms)
@@ -304,7 +322,7 @@ class RangeReads(Lookups):
         and a megabyte. Raises UsageError if there are more, and what `events_page` raises.
         """
         calendar = calendar_of(self._catalog)
-        query = RangeQuery(key, self._whole_range(calendar, key, since, until), packed)
+        query = self._whole_query(calendar, key, since, until, packed=packed)
         place = RangePlace(query.span.start)
         most = ORDERED_MAX + 1
         with self._remedied(query):
@@ -327,18 +345,3 @@ def time_of(found: FoundEvent) -> int:
     """When (ms) an event happened, or the first of a packet."""
     what = found.what
     return min(one.ts for one in what.events) if isinstance(what, StoredPacket) else what.ts
-
-
-def events_page_json(page: EventsPage) -> dict[str, Any]:
-    """A page as JSON; `cursor` is absent after the last."""
-    answer: dict[str, Any] = {
-        "key": page.query.key,
-        "since": iso(page.query.span.start),
-        "until": iso(page.query.span.end),
-        "events": [{"window": one.window, **stored_json(one.what)} for one in page.found],
-        "as_of": iso(page.as_of),
-        "complete": page.complete,
-    }
-    if page.cursor:
-        answer["cursor"] = page.cursor
-    return answer

@@ -1,0 +1,326 @@
+"""Pages of a key's events over a range of windows; those of dropped windows from their archives.
+
+A page reads of an archive what may be the key's. It checks the files by their manifest, and the
+key's sums by its total; all else was checked before the table was dropped. The aggregator imports
+this with the first page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from operator import attrgetter
+from shlex import quote
+
+from tallyroll.archive.inventory import best, find
+from tallyroll.archive.recount import ArchivePass
+from tallyroll.errors import Archived, ProofMismatch
+from tallyroll.model.formats.payloads import Chunk, manifest_in
+from tallyroll.model.records import Record, RecordPage
+from tallyroll.model.retractions import RetractionNote, Tombstone, TombstoneName
+from tallyroll.model.states import Window
+from tallyroll.model.stored import whole
+from tallyroll.model.totals import Total
+from tallyroll.model.windows import Grid, Span, WindowId, window_id
+from tallyroll.ports.bucket import ListedBucket
+from tallyroll.ports.catalog import Catalog
+from tallyroll.ports.effects import Effects
+from tallyroll.ports.store import ItemCodec
+from tallyroll.ports.totals import Totals
+from tallyroll.reads.cursor import Position
+from tallyroll.reads.found import FoundEvent, corrected, least_key, marked, names_of
+from tallyroll.reads.lookups import deadline_of
+from tallyroll.reads.merge import BYTES_MAX, LAST_BYTES_MAX, Merge, event_bytes
+from tallyroll.reads.ranges.cursors import RangePlace, RangeQuery
+from tallyroll.reads.ranges.pages import EventsPage, ReadPage
+from tallyroll.reads.ranges.spans import dropped
+
+ITEMS_MAX = 5_000_000  # of an archive: of so many, a page has the key's within some 5 s of CPU
+ARCHIVE_BYTES_MAX = 512 * 1024 * 1024
+RECORDS_KEPT, BYTES_KEPT = 50_000, 32 * 1024 * 1024  # of an archive, for the next pages
+# What every exporter writes as it is, in JSON.
+_PLAIN = re.compile(r"[\w .:,@#-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Records of a key in an archive, whole and ascending: all from the id `first` on, up to the
+    last of them; if it is the `last`, there are no more. `stones` are the key's tombstones.
+    """
+
+    window: WindowId
+    key: str
+    first: str
+    records: Sequence[Record]
+    last: bool
+    stones: Mapping[TombstoneName, RetractionNote]
+
+    def serves(self, window: WindowId, key: str, position: Position) -> bool:
+        """Whether what comes next after a position is here."""
+        there = (window, key) == (self.window, self.key) and self.first <= position.record_id
+        return there and (self.last or position.record_id < self.records[-1].id)
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page, as far as it is filled: what was `found` from the place `start` up to the place `at`.
+    Once it is `over`, nothing is added. From `halfway` (ms) on it begins no further archive, and at
+    the `deadline` it ends.
+    """
+
+    query: RangeQuery
+    start: RangePlace
+    at: RangePlace
+    most: int
+    size: int
+    halfway: int
+    deadline: int
+    found: list[FoundEvent] = field(default_factory=list)
+    complete: bool = True
+    over: bool = False
+
+    def take(self, found: Sequence[FoundEvent], then: RangePlace) -> None:
+        """Add what was found up to a place, or leave it to the next page if it is too much."""
+        taken = sum(event_bytes(one.what) for one in found)
+        if self.found and taken > self.size + LAST_BYTES_MAX:
+            self.over = True
+            return
+        self.found += found
+        self.size -= taken
+        self.at = then
+        self.over = len(self.found) >= self.most or self.size <= 0
+
+
+@dataclass
+class ArchivedPages:
+    """Pages of ranges, whether their windows were dropped or not. Use one per process: it keeps
+    some records of the archive that was read last.
+    """
+
+    catalog: Catalog
+    totals: Totals
+    bucket: ListedBucket
+    codec: ItemCodec
+    effects: Effects
+    _kept: _Run | None = field(default=None, init=False)
+
+    def page(
+        self, live: ReadPage, grid: Grid, query: RangeQuery, place: RangePlace, most: int, left: int
+    ) -> EventsPage:
+        """See `ArchiveReads`. A page may also end early where archives take long.
+
+        Raises Archived for an archive that is too large for a page, or is there only as Parquet,
+        ProofMismatch for one that is damaged, and StoreError.
+        """
+        began, end = self.effects.now(), query.span.end
+        deadline = deadline_of(began, left)
+        page = _Page(query, place, place, most, BYTES_MAX, (began + deadline) // 2, deadline)
+        while page.at.window < end and not page.over:
+            windows = self.catalog.windows(page.at.window, end)
+            if not windows:
+                page.at = RangePlace(end)
+            elif dropped(windows[0]):
+                self._add_archived(page, list(takewhile(dropped, windows)))
+            else:
+                there = list(takewhile(lambda each: not dropped(each), windows))
+                _add_live(page, live, there, grid, began + left - self.effects.now())
+            if self.effects.now() >= deadline and not page.over:
+                page.over, page.complete = True, page.at.window >= end
+        then = page.at if page.at.window < end else None
+        return EventsPage(query, tuple(page.found), then, page.complete, began)
+
+    def _add_archived(self, page: _Page, windows: Sequence[Window]) -> None:
+        """Add events of these windows, or some of them."""
+        key, end = page.query.key, windows[-1].end
+        found = self.totals.of_key(key, windows[0].id, window_id(end))
+        totals = {total.window: total for total in found}
+        having = [window for window in windows if window.id in totals]
+        for window in having:
+            if (items := window.attempt.items) > ITEMS_MAX:
+                raise _unread(window, key, f"has {items:,} items, over {ITEMS_MAX:,}")
+        for window in having:
+            if window.start > page.at.window:
+                page.at = RangePlace(window.start)
+            if page.at != page.start and self.effects.now() >= page.halfway:
+                page.over = True
+                return
+            run = self._run(window, key, totals[window.id], page)
+            if run is None and page.at == page.start:
+                raise _unread(window, key, "is too large to be read in time")
+            if run is None:
+                page.complete, page.over = False, True
+                return
+            page.take(*self._part(page, window, totals[window.id], run))
+            if page.over or page.at.window == window.start:
+                return
+        page.at = RangePlace(end)
+
+    def _part(
+        self, page: _Page, window: Window, total: Total, run: _Run
+    ) -> tuple[list[FoundEvent], RangePlace]:
+        """As many events as a page has room for, and the place after them."""
+        key, position = run.key, page.at.position
+        after = [record for record in run.records if record.id > position.record_id]
+        begun = None
+        if position.index is not None:
+            begun = next(one for one in run.records if one.id == position.record_id)
+        most = page.most - len(page.found)
+        merge = Merge([1], position, most, page.size, packed=page.query.packed, begun=begun)
+        if not merge.done:
+            merge.add({1: RecordPage(tuple(after), more=False)})
+        part = merge.part(lambda record: record)
+        notes = dict(run.stones)
+        if total.corrections.n and part.found:
+            least: dict[str, str] = {}
+            for record in run.records:
+                least |= least_key(record)
+            names = names_of(key, part.found)
+            notes |= corrected(self.totals, self.effects, window.id, names, least)
+        found = marked(key, part.found, notes)
+        then = part.then or (None if run.last else Position(run.records[-1].id))
+        place = RangePlace(window.start, then) if then else RangePlace(window.end)
+        return [FoundEvent(key, window.id, window.status, one) for one in found], place
+
+    def _run(self, window: Window, key: str, total: Total, page: _Page) -> _Run | None:
+        """The key's records from the page's place on, as many as are kept; None if it is late."""
+        position = page.at.position
+        if not (self._kept and self._kept.serves(window.id, key, position)):
+            self._kept = None  # makes room
+            self._kept = self._read(window, key, total, position.record_id, page.deadline)
+        return self._kept
+
+    def _read(
+        self, window: Window, key: str, total: Total, first: str, deadline: int
+    ) -> _Run | None:
+        reading = self._reading(window, key)
+        records = _First(first)
+        stones: dict[TombstoneName, RetractionNote] = {}
+        for file in reading.files():
+            if self.effects.now() >= deadline:
+                return None
+            for item in reading.read(file):
+                holds = item.holds
+                if not isinstance(holds, Record | Tombstone) or holds.key != key:
+                    continue
+                reading.counted.add(holds)
+                if isinstance(holds, Record):
+                    records.add(holds)
+                else:
+                    stones[key, holds.id, holds.index] = holds.note
+                if self.effects.now() >= deadline:
+                    return None
+        counted = reading.counted.net(key) or (0, 0)
+        if counted != (total.n, total.amount):
+            said = f"(events, amount) {counted}, the total is {(total.n, total.amount)}"
+            reading.findings.add(f"{window.attempt.archive}: key {key!r}: {said}")
+        if reading.findings.count:
+            raise ProofMismatch(reading.findings.first)
+        held = self._wholes(reading, records.cut(), deadline)
+        if held is None:
+            return None
+        return _Run(window.id, key, first, held, records.last, stones)
+
+    def _reading(self, window: Window, key: str) -> ArchivePass:
+        prefix = window.attempt.archive
+        proven = [each for each in best(find(self.bucket, self.effects, prefix)) if each.proven]
+        archives = [each for each in proven if not each.parquet]
+        if not archives:
+            layout = "is there only as Parquet" if proven else "is not there, or not proven"
+            raise _unread(window, key, layout)
+        if archives[0].size > ARCHIVE_BYTES_MAX:
+            raise _unread(window, key, f"has over {ARCHIVE_BYTES_MAX:,} bytes")
+        reading = ArchivePass(self.bucket, archives[0].prefix, self.codec)
+        reading.needle = _needle(key)
+        return reading
+
+    def _wholes(
+        self, reading: ArchivePass, records: Sequence[Record], deadline: int
+    ) -> list[Record] | None:
+        """The records with their data. If it is in chunks, the archive is read once more; None if
+        time runs out. Raises Refused if a chunk is missing or damaged.
+        """
+        chunks: dict[tuple[str, str], list[Chunk]] = {}
+        for record in records:
+            with suppress(ValueError):  # `whole` says that it is damaged
+                if manifest := manifest_in(record.data, record.format):
+                    chunks[manifest.key, record.id] = []
+        keys = {key for key, _ in chunks}
+        reading.needle = _needle(keys.pop()) if len(keys) == 1 else b""
+        for file in reading.files() if chunks else ():
+            if self.effects.now() >= deadline:
+                return None
+            for item in reading.read(file):
+                holds = item.holds
+                if isinstance(holds, Chunk) and (holds.key, holds.id) in chunks:
+                    chunks[holds.key, holds.id].append(holds)
+        return [whole(record, lambda key, name, _: chunks[key, name]) for record in records]
+
+
+def _add_live(
+    page: _Page, live: ReadPage, windows: Sequence[Window], grid: Grid, left: int
+) -> None:
+    """Add events of these windows; nothing if one of them was dropped meanwhile."""
+    query, end, most = page.query, windows[-1].end, page.most - len(page.found)
+    part = replace(query, span=Span(query.span.start, end))
+    try:
+        found = live(grid, part, page.at, most, page.size, left)
+    except Archived:
+        return
+    page.take(found.found, found.then or RangePlace(end))
+    page.complete = found.complete
+    page.over = page.over or found.then is not None
+
+
+class _First:
+    """The first records by id from one id on, as many as are kept."""
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+        self._held: list[Record] = []
+        self._bytes = 0
+        self._bound: str | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether all records are here."""
+        return self._bound is None
+
+    def add(self, record: Record) -> None:
+        """Add a record."""
+        if record.id < self._first or (self._bound is not None and record.id > self._bound):
+            return
+        self._held.append(record)
+        self._bytes += record.weight
+        if len(self._held) >= 2 * RECORDS_KEPT or self._bytes >= 2 * BYTES_KEPT:
+            self.cut()
+
+    def cut(self) -> Sequence[Record]:
+        """Those that are kept, in their order: also one after the first, which may be known."""
+        self._held.sort(key=attrgetter("id"))
+        size = 0
+        for number, record in enumerate(self._held):
+            if number > 1 and (number == RECORDS_KEPT or size + record.weight > BYTES_KEPT):
+                del self._held[number:]
+                self._bound = self._held[-1].id
+                break
+            size += record.weight
+        self._bytes = size
+        return self._held
+
+
+def _needle(key: str) -> bytes:
+    """What is in each line that may have to do with a key."""
+    return max(_PLAIN.findall(key), key=len, default="").encode()
+
+
+def _unread(window: Window, key: str, why: str) -> Archived:
+    """The error of an archive that no page has."""
+    prefix = window.attempt.archive
+    said = (
+        f"window {window.id} was dropped, and its archive, under {prefix}/, {why}: read it by"
+        f" `tallyroll archive read {window.id} --key {quote(key)}`"
+    )
+    return Archived(window.id, prefix, said)
