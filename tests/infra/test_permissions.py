@@ -59,7 +59,7 @@ def granted(template: Template, name: str) -> Grants:
 
 @pytest.fixture(scope="module")
 def noting(synthesize: Synthesize) -> Template:
-    """The template of a pipeline that takes events back, notes throttled keys, logs a key, and reads
+    """The template of a pipeline that takes events back, notes throttled keys, logs a key and reads
     archives.
     """
     return synthesize(
