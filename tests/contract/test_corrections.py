@@ -168,6 +168,7 @@ def test_days_and_months_have_the_corrections_of_their_windows(engine: Engine) -
     assert engine.totals.periods_of_key("a", "day#20261121", "day#20261130") == [days[2]]
     [month] = engine.totals.periods_of_key("a", MONTH, MONTH)
     assert month.corrections == sums
+    assert engine.totals.periods_of_key("a", "day#20261121", MONTH) == [days[2], month]
     revision = engine.totals.revision(MONTH)
     assert revision > 0
     assert engine.totals.revision("month#202612") == 0

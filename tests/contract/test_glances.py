@@ -16,6 +16,8 @@ from tallyroll.model.totals import Correction
 from tallyroll.model.windows import Grid, window_id
 from tallyroll.ports.counting.glances import Glance, Glances
 from tallyroll.reads.counting.singly import SingleGlances
+from tallyroll.reads.reader import PortReader
+from tallyroll.settings import Settings
 from tests.contract.engines import HOUR, START, WINDOW, Engine, counted, record
 
 KEYS = [f"key {number}é" for number in range(30)]
@@ -71,6 +73,26 @@ def test_an_eventual_look_asks_no_table_for_consistency(
     found.look(Glance(KEYS[:1], MONTHS, [WINDOW], [WINDOW], [spec], eventual=True))
     if found.has_eventual:
         assert asked == [False] * 3  # catalog, totals, window
+
+
+def test_a_cold_count_takes_six_requests(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two in each of its three rounds."""
+    spec = engine.opened()
+    engine.catalog.found(Calendar(Grid.of(3600), START))
+    engine.catalog.put_spec(spec)
+    counted(engine.store, spec, record(spec, "k", "e1"))
+    ports = (engine.store, engine.catalog, engine.totals, engine.effects, looks(engine))
+    asked: list[str] = []
+    read = Caller.read
+
+    def noted(caller: Caller, operation: str, /, **given: Any) -> Any:
+        asked.append(operation)
+        return read(caller, operation, **given)
+
+    monkeypatch.setattr(Caller, "read", noted)
+    count = PortReader(Settings(name="contract"), *ports).count("k", consistent=True)
+    assert (count.events, count.complete) == (1, True)
+    assert sorted(asked) in ([], ["BatchGetItem"] * 2 + ["Query"] * 4)  # in memory none
 
 
 def test_all_revisions_are_those_of_each_month(engine: Engine) -> None:

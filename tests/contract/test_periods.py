@@ -40,6 +40,8 @@ def test_every_window_that_is_created_begins_an_epoch_of_its_day_and_month(engin
     ]
     assert engine.catalog.periods("month#202611", "month#202611") == [PeriodState(MONTH, 3)]
     assert [each.name for each in engine.catalog.periods(NEXT_DAY, "day#20261204")] == [NEXT_DAY]
+    both = [*(NEXT_DAY, "day#20261205"), MONTH]
+    assert [each.name for each in engine.catalog.periods(NEXT_DAY, MONTH)] == both
     assert engine.catalog.unrolled() == [*(DAY, NEXT_DAY, "day#20261205"), *(MONTH, "month#202612")]
 
 

@@ -91,8 +91,9 @@ class Periods(Protocol):
     """The states of days and months."""
 
     def periods(self, first: PeriodName, last: PeriodName) -> list[PeriodState]:
-        """The states of the days, or of the months, from `first` to `last`, ascending. A period has
-        a state if a window was ever created in it.
+        """The states of the days, or of the months, from `first` to `last`, ascending; from a day
+        to a month, those of the days from then on, then of the months until then. A period has a
+        state if a window was ever created in it.
         """
 
     def unrolled(self) -> list[PeriodName]:

@@ -40,7 +40,8 @@ class Totals(Protocol):
 
     def periods_of_key(self, key: str, first: PeriodName, last: PeriodName) -> list[PeriodTotal]:
         """A key's totals of the days, or of the months, from `first` to `last`, ascending,
-        including those that no longer count, with their corrections.
+        including those that no longer count, with their corrections; from a day to a month, those
+        of the days from then on, then of the months until then.
         """
 
     def of_key(self, key: str, since: WindowId, until: WindowId) -> list[Total]:

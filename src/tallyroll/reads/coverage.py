@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
-from tallyroll.model.periods import DAY_MS, Period, PeriodState, day_of, month_of, period_of
+from tallyroll.model.periods import (
+    DAY,
+    DAY_MS,
+    MONTH,
+    Period,
+    PeriodState,
+    day_of,
+    month_of,
+    period_of,
+)
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 
@@ -37,7 +46,7 @@ def rolled_within(
     """
     if until - since < DAY_MS:
         return []
-    first, last = month_of(since).name, month_of(until - 1)
+    last = month_of(until - 1)
     # Mostly all months since the first are rolled up but the last two: days of the others are asked
     # for beside the months, and not after them.
     before = month_of(last.start - 1).start if last.start else 0
@@ -45,15 +54,18 @@ def rolled_within(
     guessed = uncovered(since, until, [Period(begun, before, "")] if begun < before else [])
     if month_of(since).start < since < before:
         guessed.insert(0, (since, month_of(since).end))
+    first, apart = month_of(since).name, guessed
+    if until >= effects.now():  # no days lie behind the last guess: they and the months by one call
+        first, apart = day_of(guessed[-1][0]).name, guessed[:-1]
     asked = [partial(catalog.periods, first, last.name)]
-    asked += [partial(_days, catalog, gap) for gap in guessed]
-    states, *known = effects.together(asked, GAPS_AT_ONCE)
-    months = _rolled(states, since, until, fits)
+    asked += [partial(_days, catalog, gap) for gap in apart]
+    states = list(chain.from_iterable(effects.together(asked, GAPS_AT_ONCE)))
+    months = _rolled(states, MONTH, since, until, fits)
     gaps = uncovered(since, until, [period_of(state.name) for state in months])
     unknown = [gap for gap in gaps if not any(_within(gap, guess) for guess in guessed)]
     more = effects.together([partial(_days, catalog, gap) for gap in unknown], GAPS_AT_ONCE)
-    days = {state.name: state for state in chain.from_iterable((*known, *more))}
-    found = _rolled(days.values(), since, until, fits)
+    days = {state.name: state for state in chain(states, *more)}
+    found = _rolled(days.values(), DAY, since, until, fits)
     return [*months, *(day for day in found if any(_holds(gap, day) for gap in gaps))]
 
 
@@ -73,9 +85,14 @@ def _holds(gap: Gap, day: PeriodState) -> bool:
 
 
 def _rolled(
-    states: Iterable[PeriodState], since: int, until: int, fits: Callable[[Period], bool]
+    states: Iterable[PeriodState],
+    kind: str,
+    since: int,
+    until: int,
+    fits: Callable[[Period], bool],
 ) -> list[PeriodState]:
-    complete = [(state, period_of(state.name)) for state in states if state.complete]
+    named = [state for state in states if state.complete and state.name.startswith(kind)]
+    complete = [(state, period_of(state.name)) for state in named]
     return [
         state for state, its in complete if since <= its.start and its.end <= until and fits(its)
     ]

@@ -20,6 +20,7 @@ DECEMBER = month_of(window_start("20261201T000000Z"))
 HALLOWEEN = day_of(NOVEMBER.start - 1)
 FIRST, SECOND = day_of(DECEMBER.start), day_of(DECEMBER.start + DAY_MS)
 MONTHS = "month#202610", "month#202611", "month#202612"
+LATER = DECEMBER.end + 1
 
 
 class _Catalog(MemoryCatalog):
@@ -43,8 +44,8 @@ class _Together(StillEffects):
         return super().together(jobs, at_once)
 
 
-def read_by(catalog: _Catalog, since: int, until: int) -> list[str]:
-    return [state.name for state in rolled_within(catalog, StillEffects(), since, until)]
+def read_by(catalog: _Catalog, since: int, until: int, now: int = LATER) -> list[str]:
+    return [state.name for state in rolled_within(catalog, StillEffects(now), since, until)]
 
 
 def test_a_range_under_a_day_is_read_by_windows_without_asking() -> None:
@@ -106,9 +107,22 @@ def test_nothing_is_asked_for_after_the_months_of_a_pipeline_without_a_past(
     opened = day_of(month_of(OCTOBER.start - 1).start)
     months = [name for name in MONTHS[:2] if name >= month_of(genesis).name]
     catalog = _Catalog(opened.name, FIRST.name, *months)
-    found = rolled_within(catalog, StillEffects(), 0, SECOND.end, genesis=genesis)
+    found = rolled_within(catalog, StillEffects(LATER), 0, SECOND.end, genesis=genesis)
     assert [state.name for state in found] == [*months, opened.name, FIRST.name]
     assert len(catalog.asked) == asked
+
+
+@pytest.mark.parametrize("now", [SECOND.end - 1, SECOND.end, SECOND.end + 1])
+def test_months_and_the_days_up_to_now_are_asked_for_by_one_request(now: int) -> None:
+    catalog = _Catalog(HALLOWEEN.name, FIRST.name, day_of(SECOND.end).name, *MONTHS)
+    before = month_of(OCTOBER.start - 1)
+    found = read_by(catalog, before.start, SECOND.end, now)
+    assert found == ["month#202610", "month#202611", FIRST.name]
+    november = day_of(NOVEMBER.start).name
+    first = (before.name, november)[now <= SECOND.end]
+    asked = [(first, "month#202612")]
+    asked += [(november, SECOND.name)] if now > SECOND.end else []
+    assert [each for each in catalog.asked if each[0] in (first, november)] == asked
 
 
 def test_sums_that_do_not_stand_are_not_read() -> None:

@@ -85,7 +85,7 @@ class Counter:
         self._settle_ms = settle_ms
         self._glances = glances
         self._kept = Kept(settle_ms)
-        self._planner = Planner(catalog, totals, specs, effects)
+        self._planner = Planner(catalog, totals, specs, effects, glances)
 
     def counts(
         self,
@@ -252,17 +252,23 @@ class Counter:
             )
             for since, until in plan.gaps
         ]
+        rolled = {state.name for state in plan.rolled}
+        named = [[name for name in rolled if name.startswith(kind)] for kind in KINDS]
+        if plan.range.until is None:  # few rows lie behind the last day, or before the first month
+            named = [list(rolled)]
         of_periods = [
             partial(self._totals.periods_of_key, key, min(names), max(names))
-            for kind in KINDS
-            if (names := [state.name for state in plan.rolled if state.name.startswith(kind)])
+            for names in named
+            if names
         ]
         found: list[list[Total] | list[PeriodTotal]] = self._effects.together(
             [*of_windows, *of_periods], READS_AT_ONCE
         )
         rows = list(chain.from_iterable(found))
         totals = tuple(row for row in rows if isinstance(row, Total))
-        sums = {row.period: row for row in rows if isinstance(row, PeriodTotal)}
+        sums = {
+            row.period: row for row in rows if isinstance(row, PeriodTotal) and row.period in rolled
+        }
         months = months_of(totals, sums)
         return Sealed(totals, sums, {month: revisions.get(month, 0) for month in months})
 

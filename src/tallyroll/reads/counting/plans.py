@@ -15,10 +15,11 @@ from functools import partial
 from tallyroll.limits import SKEW_MS_MAX
 from tallyroll.model.periods import Period, PeriodName, PeriodState, period_of
 from tallyroll.model.specs import Spec
-from tallyroll.model.states import Calendar, LivePointer, Status, Window
+from tallyroll.model.states import LivePointer, Status, Window
 from tallyroll.model.windows import WindowId, window_start
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.catalog_cache import CachedSpecs
+from tallyroll.ports.counting.glances import Glance, Glances, Seen
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.coverage import Gap, rolled_within, uncovered
@@ -26,7 +27,6 @@ from tallyroll.reads.coverage import Gap, rolled_within, uncovered
 READS_AT_ONCE = 16
 
 _Listed = tuple[list[Window], dict[WindowId, Spec]] | list[PeriodState]
-_Version = LivePointer | Calendar | Mapping[PeriodName, int] | None
 Fits = Callable[[Period], bool]
 
 
@@ -104,31 +104,37 @@ class Planner:
     """Reads plans."""
 
     def __init__(
-        self, catalog: Catalog, totals: Totals, specs: CachedSpecs, effects: Effects
+        self,
+        catalog: Catalog,
+        totals: Totals,
+        specs: CachedSpecs,
+        effects: Effects,
+        glances: Glances,
     ) -> None:
         self._catalog = catalog
         self._totals = totals
         self._specs = specs
         self._effects = effects
+        self._glances = glances
 
     def plan(self, of: Range, end: int) -> ReadPlan:
         """The plan of a range, of windows that start before `end` (ms). Raises UsageError, naming
         the nearest bound, if the range is off the bounds or backwards.
         """
-        first: list[Callable[[], _Version]] = [
-            self._catalog.live,
-            self._catalog.calendar,
+        first: list[Callable[[], Seen | Mapping[PeriodName, int]]] = [
+            partial(self._glances.look, Glance((), (), (), (), ())),
             self._totals.revisions,
         ]
-        pointer, calendar, revisions = self._effects.together(first, READS_AT_ONCE)
-        assert pointer is None or isinstance(pointer, LivePointer)
+        seen, revisions = self._effects.together(first, READS_AT_ONCE)
+        assert isinstance(seen, Seen)
         assert isinstance(revisions, Mapping)
-        if isinstance(calendar, Calendar):
+        pointer, calendar = seen.pointer, seen.calendar
+        if calendar:
             calendar.grid.check_range(of.since, of.until)
         since = of.since or 0
         end = end if of.until is None else of.until
         spans = pointer.spans(since, end) if pointer else []
-        genesis = calendar.genesis if isinstance(calendar, Calendar) else 0
+        genesis = calendar.genesis if calendar else 0
         jobs: list[Callable[[], _Listed]] = [partial(self.rolled, of, end, genesis)]
         jobs += [partial(self._catalog.windows_with_specs, span.start, span.end) for span in spans]
         found = self._effects.together(jobs, READS_AT_ONCE)
