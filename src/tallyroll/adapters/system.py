@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from random import SystemRandom
 
 from tallyroll.model.sharding import Chance
 from tallyroll.ports.effects import T
+
+THREADS_MAX = 256  # of a process, kept for the next jobs: a new thread takes 0.1 ms
+_threads = ThreadPoolExecutor(THREADS_MAX)
 
 
 class SystemEffects:
@@ -24,13 +29,43 @@ class SystemEffects:
         time.sleep(ms / 1000)
 
     def together(self, jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+        """This thread does jobs, too, and all of them if no other one is free."""
         if len(jobs) <= 1 or at_once == 1:
             return [job() for job in jobs]
-        if len(jobs) > at_once:
-            with ThreadPoolExecutor(at_once) as pool:
-                futures = [pool.submit(job) for job in jobs]
-            return [future.result() for future in futures]
-        with ThreadPoolExecutor(len(jobs) - 1) as pool:  # this thread has a job of its own
-            others = [pool.submit(job) for job in jobs[1:]]
-            first = jobs[0]()
-        return [first, *(other.result() for other in others)]
+        waiting = deque(enumerate(jobs))
+        results: dict[int, T] = {}
+        errors: dict[int, Exception] = {}
+
+        def work() -> None:
+            while waiting:
+                try:
+                    number, job = waiting.popleft()
+                except IndexError:  # another thread took it
+                    return
+                try:
+                    results[number] = job()
+                except Exception as error:  # noqa: BLE001 - raised below, once all have ended
+                    errors[number] = error
+
+        others = [_threads.submit(work) for _ in range(min(at_once, len(jobs)) - 1)]
+        try:
+            work()
+        finally:
+            waiting.clear()
+            begun = [other for other in others if not other.cancel()]
+            wait(begun)
+        for other in begun:
+            other.result()
+        if errors:
+            raise errors[min(errors)]
+        return [results[number] for number in range(len(jobs))]
+
+
+def _begin_anew() -> None:
+    """In a child after a fork, which has none of the threads."""
+    global _threads  # noqa: PLW0603
+    _threads = ThreadPoolExecutor(THREADS_MAX)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
+from tallyroll.adapters import system
 from tallyroll.adapters.system import SystemEffects
 
 
@@ -62,6 +66,28 @@ def test_the_first_error_is_raised_after_the_last_job_has_ended() -> None:
     with pytest.raises(ValueError, match="first"):
         SystemEffects().together([fail, last], 2)
     assert ended == ["last"]
+
+
+def test_jobs_within_jobs_need_no_more_threads_than_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    effects = SystemEffects()
+    jobs = [partial(effects.together, [partial(effects.together, [int] * 3, 3)] * 3, 3)] * 3
+    with ThreadPoolExecutor(1) as one:
+        monkeypatch.setattr(system, "_threads", one)
+        assert effects.together(jobs, 3) == [[[0] * 3] * 3] * 3
+
+
+def test_a_child_after_a_fork_has_threads_of_its_own() -> None:
+    effects = SystemEffects()
+    jobs = [partial(threading.Barrier(2, timeout=300).wait)] * 2
+    effects.together(jobs, 2)
+    child = multiprocessing.get_context("fork").Process(target=effects.together, args=(jobs, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child.start()
+    child.join(60)
+    assert child.exitcode == 0
 
 
 def test_chance_is_the_systems() -> None:
