@@ -202,12 +202,20 @@ def test_without_a_terminal_each_look_is_put_out(
     assert answer.row("a", "5", "5", "yes", "2026-11-20T08:30:02.000Z")
 
 
+@pytest.mark.parametrize(("reads", "says"), [("eventual", ", maybe a moment old"), ("cli", "")])
 def test_an_eventual_look_says_so(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+    cli: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    request: pytest.FixtureRequest,
+    reads: str,
+    says: str,
 ) -> None:
+    """Where a store has only consistent reads, none is eventual."""
+    request.getfixturevalue(reads)
     while_watched(cli, monkeypatch, counting(cli, "a", 1))
     assert cli.run("count", "a", "--watch", "--eventual").status == 0
-    assert "every 2 s, maybe a moment old; Ctrl-C ends" in terminal.pictures[1]
+    assert f"every 2 s{says}; Ctrl-C ends" in terminal.pictures[-1]
 
 
 @pytest.mark.usefixtures("eventual")

@@ -106,14 +106,19 @@ def count(
 
     if watch:
         picture = CountsView(run.screen).picture
-        manner = EVENTUALLY if eventual else ""
-        watch_ = Watch(run.screen, made.effects, COUNTS_MS, look, show, picture, lambda: manner)
-        return watch_.until_ended()
+        return Watch(
+            run.screen, made.effects, COUNTS_MS, look, show, picture, _manner
+        ).until_ended()
     counts, waiting = look()
     show((counts, waiting))
     for counted in counts if where else ():
         show_places(key_places(made.catalog, counted), run.screen, "events", "shards")
     return int(not all(counted.complete for counted in counts))
+
+
+def _manner(looked: tuple[list[Count], int]) -> str:
+    """What is said of a look: where a store has only consistent reads, none is eventual."""
+    return EVENTUALLY if any(count.source == "eventual" for count in looked[0]) else ""
 
 
 def _count_all(since: int | None, until: int | None, run: Run) -> int:

@@ -55,5 +55,5 @@ def watch_largest(
         lambda: board.read(of, made.effects.now()),
         show,
         picture,
-        lambda: f", {units():,.0f} read units a minute",
+        lambda _: f", {units():,.0f} read units a minute",
     ).until_ended()

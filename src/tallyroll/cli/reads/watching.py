@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Watch(Generic[T]):
     """Looks every `every_ms` until it is interrupted: `picture` is what a terminal shows of a look;
     where there is none, or JSON is asked for, `lines` puts it out. What was not answered is asked
-    again; the picture stays, and says so. `manner` gives what its last line says of a look.
+    again; the picture stays, and says so. `manner` is what its last line says of a look.
     """
 
     screen: Screen
@@ -42,7 +42,7 @@ class Watch(Generic[T]):
     look: Callable[[], T]
     lines: Callable[[T], None]
     picture: Callable[[T], RenderableType]
-    manner: Callable[[], str] = str
+    manner: Callable[[T], str] = lambda _: ""
 
     def until_ended(self) -> int:
         """Watch; the exit status. Raises what the first look raises, and errors that stay."""
@@ -73,12 +73,13 @@ class Watch(Generic[T]):
         with self.screen.live() as show:
             shown, said = self.picture(found), ""
             while True:
-                every = f"every {self.every_ms // 1000} s{self.manner()}"
+                every = f"every {self.every_ms // 1000} s{self.manner(found)}"
                 when = f"{_clock(self.effects.now())} UTC, {every}"
                 show(Group(shown, Text(printable(said or f"{when}; Ctrl-C ends"), style="dim")))
                 self.effects.sleep(self.every_ms)
                 try:
-                    shown, said = self.picture(self.look()), ""
+                    found = self.look()
+                    shown, said = self.picture(found), ""
                 except (Throttled, Unknown) as error:
                     said = said or f"no answer since {_clock(self.effects.now())} UTC: {error}"
 
