@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 
 from tallyroll import limits
 from tallyroll.logs.entries import LogEntry, SlotName, group_prefix, slot_of, slot_prefix
@@ -21,12 +22,15 @@ _PREFIX_END = "/"  # sorts directly after the "." that ends a prefix
 def read_slots(
     store: Store, spec: Spec, slots: Iterable[SlotName], effects: Effects, at_once: int
 ) -> Mapping[SlotName, Slot]:
-    """The slots as the store has them; one Query reads those of a group. Raises StoreError, and
-    Refused for a damaged leaf.
+    """The slots as the store has them; one Query reads those of a group, and what is between them.
+    Raises StoreError, and Refused for a damaged leaf.
     """
-    asked = list(dict.fromkeys(slots))
-    groups = dict.fromkeys((slot.key, group_prefix(spec, slot)) for slot in asked)
-    jobs = [partial(_leaves_of, store, spec, *group) for group in groups]
+    asked = sorted(set(slots))
+    groups = [
+        (key, [slot_prefix(spec, slot) for slot in of_group])
+        for (key, _), of_group in groupby(asked, lambda each: (each[0], group_prefix(spec, each)))
+    ]
+    jobs = [partial(_leaves_of, store, spec, key, prefixes) for key, prefixes in groups]
     found: dict[str, list[Record]] = {}
     for (key, _), leaves in zip(groups, effects.together(jobs, at_once), strict=True):
         for leaf in leaves:
@@ -54,8 +58,8 @@ def stored_beside(
     return record if found == entry else replace(record, digest=b"")
 
 
-def _leaves_of(store: Store, spec: Spec, key: str, prefix: str) -> list[Record]:
-    return [*_pages(store, spec, key, prefix, prefix[:-1] + _PREFIX_END)]
+def _leaves_of(store: Store, spec: Spec, key: str, prefixes: Sequence[str]) -> list[Record]:
+    return [*_pages(store, spec, key, prefixes[0], prefixes[-1][:-1] + _PREFIX_END)]
 
 
 def _pages(store: Store, spec: Spec, key: str, after: str, before: str) -> Iterator[Record]:

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from tallyroll import limits
-from tallyroll.adapters.dynamodb.items import jsonable, record_item
+from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item, stored_item
+from tallyroll.archive.parquet.rows import converted, restored
 from tallyroll.errors import ProofMismatch, SettingsError
 from tallyroll.ingest import appending
 from tallyroll.ingest.writer import BatchReport
@@ -206,6 +207,23 @@ def test_a_log_is_proven_and_read_as_packets_are() -> None:
     one = pipeline.reader().event("k", events[3].id, WINDOW, None)
     assert one.what == events[3]
     assert archive.window.attempt.items
+
+
+@pytest.mark.parametrize("positions", [1, 32])
+def test_rows_of_a_log_are_converted_and_restored(
+    positions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LOG_POSITIONS", positions)
+    monkeypatch.setattr(limits, "LOG_ENTRIES_MAX", 4)
+    pipeline = opened(LOGGED)
+    write(pipeline, *(sent(pipeline, n, value=n, payload={"n": n}) for n in range(6)))
+    found = stored(pipeline)
+    assert sum(each.plain for each in found) == (2 if positions == 1 else 0)
+    for record in found:
+        item = stored_item(record_item(record))
+        rows, rest = converted(record, item, CODEC, lambda *_: ())
+        assert rest.items is None
+        assert [each.attributes for each in restored(rows, rest, CODEC)] == [item.attributes]
 
 
 @pytest.mark.usefixtures("numbered")

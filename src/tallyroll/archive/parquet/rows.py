@@ -6,6 +6,7 @@ them whole. What cannot be made again bit for bit is held whole, too, beside its
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from tallyroll.model.formats.payloads import (
     CHUNKED,
     FORMAT_DEFLATED,
     FORMAT_PACKET,
+    LOGS,
     Chunk,
     ChunkManifest,
     manifest_in,
@@ -32,6 +34,7 @@ from tallyroll.model.stored import StoredEvent, events_of, whole
 from tallyroll.ports.store import ItemCodec
 
 _SUM_BYTES = 8
+_ID_BYTES = 16  # of a message, in a leaf
 _DIGEST_BYTES = 16
 _DIGESTS = 1 << 8 * _DIGEST_BYTES
 
@@ -146,6 +149,7 @@ def restored(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> list[Sto
         format=rest.format,
         keys=tuple(more.get("keys", ())),
         slot=rest.slot,
+        plain="plain" in more,
         stripe=rest.stripe,
     )
     if "parts" not in more or data is None:
@@ -207,10 +211,18 @@ def _more(content: Record, record: Record, chunks: Sequence[Chunk]) -> str | Non
     more: dict[str, Any] = {}
     if record.keys:
         more["keys"] = list(record.keys)
+    if record.plain:
+        more["plain"] = True
+    data = content.data or b""
+    if content.logged:
+        ids, data = data[: _ID_BYTES * content.n], data[_ID_BYTES * content.n :]
+        more["t0"], entries = json.loads(zlib.decompress(data))
+        more["ids"] = base64.b64encode(ids).decode()
+        more["sent"] = [entry[-1] for entry in entries]
     if content.format == FORMAT_PACKET:
-        more["t0"] = json.loads(zlib.decompress(content.data or b""))[0]
-    if content.format in (FORMAT_PACKET, FORMAT_DEFLATED):
-        more["sum"] = _sum(content.data or b"")
+        more["t0"] = json.loads(zlib.decompress(data))[0]
+    if content.logged or content.format in (FORMAT_PACKET, FORMAT_DEFLATED):
+        more["sum"] = _sum(data)
     if manifest := manifest_in(record.data, record.format):
         ordered = sorted(chunks, key=lambda each: each.number)
         more["of"] = manifest.key
@@ -225,6 +237,14 @@ def _data(rows: Sequence[EventRow], form: str | None, more: dict[str, Any]) -> b
         t0 = more["t0"]
         entries = [[row.ts - t0, format_amount(row.value), row.payload] for row in rows]
         return _deflated(canonical([t0, entries]).encode(), more["sum"])
+    if form in LOGS:
+        t0 = more["t0"]
+        logged = [
+            [row.ts - t0, format_amount(row.value), row.payload, sent]
+            for row, sent in zip(rows, more["sent"], strict=True)
+        ]
+        text = canonical([t0, logged]).encode()
+        return base64.b64decode(more["ids"]) + _deflated(text, more["sum"])
     if form == FORMAT_REFERENCE and first.payload_ref is not None:
         of = json.loads(first.payload_ref)
         return Reference(of["bucket"], of["key"], of["bytes"], of["sha256"]).encode()
