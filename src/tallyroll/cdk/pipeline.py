@@ -166,9 +166,7 @@ class Tallyroll(Construct):
 
     @property
     def _functions(self) -> Sequence[PipelineFunction]:
-        schedules = self.schedules
-        scheduled = (schedules.roller, schedules.cleanup, schedules.dropper)
-        return self.ingest.writer, self.reads.aggregator, *scheduled
+        return self.ingest.writer, self.reads.aggregator, *self.schedules.functions
 
     @property
     def queue(self) -> sqs.IQueue:

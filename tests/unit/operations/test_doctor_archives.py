@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive.layout import data_dir, proof_key
+from tallyroll.archive.layout import data_dir, proof_key, superseded_by
 from tallyroll.errors import Missing
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.archive_checks import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Level, Sign
+from tallyroll.ports.bucket import ticket_of
 from tests.harness.doctoring import bad, examined, first, grown, only
 from tests.harness.pipeline import Pipeline
 
@@ -93,6 +94,25 @@ def test_a_drop_without_a_proof(pipeline: Pipeline, dropped: str) -> None:
     sign = only(pipeline, "archives")
     assert sign.text.startswith(f"{dropped}: DROPPED WITHOUT A PROOF")
     assert "list-object-versions" in sign.remedy
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_dropped_window_of_which_the_parquet_alone_is_left(
+    pipeline: Pipeline, dropped: str, *, deep: bool
+) -> None:
+    pipeline.settings = replace(pipeline.settings, archive="parquet")
+    pipeline.bucket.put(ticket_of("tallyroll", dropped), b"")
+    assert pipeline.compactor().run(900_000).problems == []
+    for key in sorted(pipeline.bucket.passing):
+        pipeline.bucket.delete(key)
+    assert bad(pipeline, deep=deep) == {}
+    prefix = superseded_by(pipeline.bucket, pipeline.state(dropped).attempt.archive)
+    assert prefix
+    body = pipeline.bucket.get(f"{prefix}/events/0000.parquet")
+    pipeline.bucket.put(f"{prefix}/events/0000.parquet", body[:-1])
+    assert bool(bad(pipeline, deep=deep)) is deep
+    pipeline.bucket.delete(proof_key(prefix))
+    assert "DROPPED WITHOUT A PROOF" in bad(pipeline, deep=deep)["archives"][0]
 
 
 def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None:

@@ -7,7 +7,14 @@ from contextlib import suppress
 from functools import partial
 
 from tallyroll.archive.inventory import Archive, detailed
-from tallyroll.archive.layout import find_summary, parse_prefix, proof_key
+from tallyroll.archive.layout import (
+    find_summary,
+    parquet_manifest_key,
+    parse_prefix,
+    proof_key,
+    superseded_by,
+)
+from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.verification import ArchiveReading
@@ -113,19 +120,30 @@ def archives(case: Checkup) -> Iterator[Sign]:
 
 
 def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sign]:
+    alone = _alone(case, bucket, window)
     try:
         check_place(window, case.settings.name)
-        check_proof(window, bucket)
+        if alone:
+            alone.check_proof()
+        else:
+            check_proof(window, bucket)
     except ProofMismatch as mismatch:
         text = "; ".join(mismatch.findings)
         if window.status is Status.DROPPED and text.startswith("not proven"):
             text = f"DROPPED WITHOUT A PROOF: {text}"
         return [finding_of(window.id, text, _restore(case, window))]
-    if case.deep:  # then `_verified` reads the manifests, too
+    if case.deep or alone:  # then `_verified` reads the manifests, too, or they were read
         return []
     reading = ArchivePass(bucket, window.attempt.archive, case.store.codec)
     reading.files()
     return [finding_of(window.id, text, _restore(case, window)) for text in reading.findings.first]
+
+
+def _alone(case: Checkup, bucket: ArchiveBucket, window: Window) -> ParquetItems | None:
+    """What is read in the place of a dropped window's archive, if that expires."""
+    dropped = window.status is Status.DROPPED
+    prefix = superseded_by(bucket, window.attempt.archive) if dropped else None
+    return ParquetItems(bucket, prefix, case.store.codec) if prefix else None
 
 
 def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[Sign]:
@@ -134,7 +152,11 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
     if place is None:  # reported by `_unchanged`
         return
     summary = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/"))
+    if source := _alone(case, bucket, window):
+        prefix = source.prefix
+        summary = parquet_manifest_key(prefix)
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
-    findings = ArchiveReading(bucket, archive, case.store.codec, case.totals).verified().findings
+    reading = ArchiveReading(bucket, archive, case.store.codec, case.totals, source)
+    findings = reading.verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
         yield finding_of(window.id, text, _restore(case, window))
