@@ -13,6 +13,7 @@ import pytest
 
 from release.package import package
 from tallyroll.archive.layout import ParquetFile, parquet_prefix, prefix_of
+from tallyroll.operations.doctor.rights import COMPACTOR, OF_COMPACTOR
 from tallyroll.ports.bucket import ticket_of
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import OptionsError
@@ -28,6 +29,7 @@ from tests.infra.templates import (
     of_type,
     resource,
     statements,
+    watched_by,
 )
 from tests.infra.test_permissions import OF_LOGS, granted
 
@@ -58,6 +60,7 @@ def test_by_default_nothing_of_it_is_there(
         for id_ in {*both["Resources"]} - {*template["Resources"]}
     }
     assert sorted(more.values()) == [
+        "AWS::CloudWatch::Alarm",
         "AWS::IAM::Role",
         "AWS::Lambda::EventInvokeConfig",
         "AWS::Lambda::Function",
@@ -71,6 +74,16 @@ def test_by_default_nothing_of_it_is_there(
         "AWS::IAM::Role",  # cleanup's and the scheduler's
         "AWS::Lambda::Function",  # their settings
     }
+
+
+def test_an_alarm_tells_what_waits_and_silence(both: Template) -> None:
+    found = of_type(both, "AWS::CloudWatch::Alarm").values()
+    [alarm] = [one for one in found if one["AlarmName"] == "tallyroll-parquet-stuck"]
+    [metric] = watched_by(alarm)
+    assert (metric["MetricName"], alarm["Threshold"]) == ("StuckFor", 6 * 3_600)
+    assert {"Name": "service", "Value": "compactor"} in metric["Dimensions"]
+    assert alarm["TreatMissingData"] == "breaching"
+    assert alarm["EvaluationPeriods"] == 3
 
 
 def test_duckdb_is_in_a_layer_of_this_function_alone(both: Template) -> None:
@@ -137,6 +150,16 @@ def test_it_writes_and_tags_what_is_its_own(parquet: Template, both: Template) -
     }
     verbs = {action for one in statements(parquet, name) for action in actions(one)}
     assert {verb for verb in verbs if verb.startswith("dynamodb:")} == {"dynamodb:GetItem"}
+
+
+def test_the_doctor_asks_for_what_its_role_allows_without_a_condition(parquet: Template) -> None:
+    allowed = {
+        ("archives" if (what := label(parquet, resource(one))) == "objects" else what, action)
+        for one in statements(parquet, COMPACTOR)
+        if "Condition" not in one
+        for action in actions(one)
+    }
+    assert {(what, call) for what, calls in OF_COMPACTOR.items() for call in calls} <= allowed
 
 
 def test_a_key_is_used_as_far_as_it_encrypts_what_is_used(synthesize: Synthesize) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tallyroll.archive.layout import data_dir, proof_key, superseded_by
 from tallyroll.errors import Missing
+from tallyroll.lifecycle.health import PARQUET_LATE_MS
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.archive_checks import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Level, Sign
@@ -113,6 +114,19 @@ def test_a_dropped_window_of_which_the_parquet_alone_is_left(
     assert bool(bad(pipeline, deep=deep)) is deep
     pipeline.bucket.delete(proof_key(prefix))
     assert "DROPPED WITHOUT A PROOF" in bad(pipeline, deep=deep)["archives"][0]
+
+
+def test_a_window_that_waits_for_its_parquet(pipeline: Pipeline, dropped: str) -> None:
+    pipeline.bucket.put(ticket_of("tallyroll", f"parked/{dropped}"), b"it is too large")
+    assert "parquet" not in bad(pipeline)
+    pipeline.settings = replace(pipeline.settings, archive="both")
+    state, since = pipeline.state(dropped), pipeline.effects.now() - PARQUET_LATE_MS
+    pipeline.catalog.advance(replace(state, times={**state.times, Status.DROPPED: since}))
+    sign = only(pipeline, "parquet", Level.WARNING)
+    assert sign.text.startswith(f"{dropped}: dropped at ")
+    assert "tallyroll archive compact" in sign.remedy
+    pipeline.bucket.delete(ticket_of("tallyroll", f"parked/{dropped}"))
+    assert examined(pipeline)["parquet"].level is Level.OK
 
 
 def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None:

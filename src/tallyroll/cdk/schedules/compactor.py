@@ -25,6 +25,7 @@ COMPACTOR_EVERY_MINUTES = 60  # longer than a run, so that two are never at work
 COMPACTOR_DISK_MB = 10_240  # the most: rows wait there as text, and are sorted
 DUCKDB = Packages("duckdb.txt", "DuckDB", "archive", "give tallyroll:archive dynamodb")
 _MADE = "*.parquet.*"
+_TICKETS = "a ticket is named after its window; all are under the pipeline's own prefix"
 
 
 def make_compactor(
@@ -53,7 +54,7 @@ def make_compactor(
         {
             wildcard(scope, permissions.archives(storage, pipeline)): archive,
             wildcard(scope, permissions.archives(storage, pipeline, _MADE)): archive,
-            wildcard(scope, _tickets(storage, pipeline)): "a ticket is named after its window",
+            wildcard(scope, _tickets(storage, pipeline)): _TICKETS,
         },
     )
     return made
@@ -86,7 +87,7 @@ def acknowledged(scope: Construct, storage: Storage, settings: Settings) -> dict
     """Why that permission has a wildcard, by the id of the rule about it."""
     if not settings.compacts:
         return {}
-    return {wildcard(scope, _tickets(storage, settings.name)): "a ticket is named after its window"}
+    return {wildcard(scope, _tickets(storage, settings.name)): _TICKETS}
 
 
 def _tickets(storage: Storage, pipeline: str) -> str:

@@ -19,11 +19,21 @@ from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, ProofMismatch, Refused
+from tallyroll.lifecycle.health import PARQUET_LATE_MS
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, finding_of, fine
+from tallyroll.model.windows import iso
+from tallyroll.operations.doctor.checkup import (
+    Checkup,
+    Level,
+    Sign,
+    finding,
+    finding_of,
+    fine,
+    warning,
+)
 from tallyroll.operations.doctor.deployment_checks import BUCKET_CALLS
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.bucket import ArchiveBucket, ticket_of
 
 SIGNS_PER_WINDOW = 10
 _PROVEN = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
@@ -160,3 +170,24 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
     findings = reading.verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
         yield finding_of(window.id, text, _restore(case, window))
+
+
+def parquet(case: Checkup) -> Iterator[Sign]:
+    """Dropped windows get their Parquet in time, if the pipeline makes any."""
+    bucket, waiting = case.bucket, 0
+    if bucket is None or not case.settings.compacts:
+        yield fine("no Parquet is made")
+        return
+    for ticket in bucket.list(ticket_of(case.settings.name, "")):
+        window = case.catalog.window(ticket.rpartition("/")[2])
+        since = window.times.get(Status.DROPPED) if window else None
+        if window is None or since is None or case.effects.now() - since < PARQUET_LATE_MS:
+            continue
+        waiting += 1
+        if waiting <= SIGNS_PER_WINDOW:
+            yield warning(
+                f"{window.id}: dropped at {iso(since)}, and no Parquet was proven; its archive in"
+                " DynamoDB's layout stays",
+                "The compactor's log says why. `tallyroll archive compact` makes it by hand.",
+            )
+    yield fine(f"dropped windows that wait for their Parquet too long: {waiting}")
