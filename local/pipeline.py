@@ -33,8 +33,8 @@ class LocalPipeline:
         writers: The most writers at once.
         batch_size: The most messages of a batch.
         window_s: How long a batch is gathered.
-        cleanup_period_s: How often cleanup and dropper run; by default every five periods of the
-            roller.
+        cleanup_period_s: How often cleanup, dropper and compactor run; by default every five
+            periods of the roller.
         faults: What goes wrong on purpose at the queue.
         on_log: Gets the function's name and a line of its log.
         on_error: Told of failed batches and runs.
@@ -42,9 +42,10 @@ class LocalPipeline:
             run.
 
     Attributes:
-        writer, aggregator, roller, cleanup, dropper: The functions.
+        writer, aggregator, roller, cleanup, dropper: The functions; `compactor` is None unless the
+            settings ask for Parquet.
         poller: The queue's poller; `poller.polled` tells what it has done.
-        schedules: The schedules of roller, cleanup and dropper, by name.
+        schedules: The schedules of roller, cleanup, dropper and compactor, by name.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class LocalPipeline:
         self.roller = function("roller", timeout_s=60.0)
         self.cleanup = function("cleanup", timeout_s=900.0)
         self.dropper = function("dropper", timeout_s=300.0)
+        self.compactor = function("compactor", timeout_s=900.0) if settings.compacts else None
         self.poller = Poller(
             aws.client("sqs"),
             settings.queue_url,
@@ -102,9 +104,11 @@ class LocalPipeline:
         period_s = settings.roller_period_ms / 1000
         cleanup_s = cleanup_period_s or CLEANUP_PERIODS * period_s
         periods = {"roller": period_s, "cleanup": cleanup_s, "dropper": cleanup_s}
+        periods["compactor"] = cleanup_s
         self.schedules = {
-            name: Schedule(name, self.functions[name], every, on_error=failed, on_result=told_run)
+            name: Schedule(name, scheduled, every, on_error=failed, on_result=told_run)
             for name, every in periods.items()
+            if (scheduled := self.functions.get(name))
             for told_run in [partial(self._on_run, name)]
         }
         self._writer_metrics = WriterMetrics(
@@ -120,12 +124,14 @@ class LocalPipeline:
     @property
     def functions(self) -> dict[str, Function]:
         """All functions by name."""
+        more = {"compactor": self.compactor} if self.compactor else {}
         return {
             "writer": self.writer,
             "aggregator": self.aggregator,
             "roller": self.roller,
             "cleanup": self.cleanup,
             "dropper": self.dropper,
+            **more,
         }
 
     def __enter__(self) -> Self:

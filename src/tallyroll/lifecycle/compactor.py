@@ -30,7 +30,7 @@ from tallyroll.archive.parquet.compaction import Compaction
 from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import CLOCK_EVERY_ITEMS, check_place, check_proof
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.errors import Missing, ProofMismatch, Refused, StoreError
+from tallyroll.errors import Missing, ProofMismatch, Refused, StoreError, UsageError
 from tallyroll.lifecycle.runner import Rolled, turn
 from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId, iso
@@ -75,7 +75,8 @@ class Compactor:
                 break
             late = now - begun > time_left_ms // 10
             with turn(lambda of=ticket: f"window {_window_of(of)}", rolled):  # type: ignore[misc]
-                rolled.steps["compact"] += self._serve(ticket, deadline, late=late)
+                if self._serve(ticket, deadline, late=late):
+                    rolled.steps["compact"] += 1
         rolled.stuck_ms = self._oldest_ms()
         return rolled
 
@@ -137,8 +138,8 @@ class Compactor:
                 raise self._parked(ticket, "it takes longer than a run may") from None
             self.bucket.put(ticket, b"")
             return None
-        except StoreError as error:
-            if error.code == "DuckDB":
+        except (StoreError, UsageError) as error:
+            if isinstance(error, StoreError) and error.code == "DuckDB":
                 raise self._parked(ticket, str(error)) from None
             with suppress(StoreError):
                 self.bucket.put(ticket, b"")

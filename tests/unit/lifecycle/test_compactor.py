@@ -19,7 +19,7 @@ from tallyroll.archive.parquet.files import ParquetWriter
 from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import check_proof
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.errors import ProofMismatch, Refused, StoreError, Unknown
+from tallyroll.errors import ProofMismatch, Refused, StoreError, Unknown, UsageError
 from tallyroll.lifecycle.compactor import KILLED_MAX, RESERVE_MS, Compactor
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
@@ -337,6 +337,17 @@ def test_without_room_on_disk_it_is_parked(
     monkeypatch.setattr(ParquetWriter, "finish", full)
     assert "no space left" in run(whole).problems[0]
     assert [*whole.bucket.list("compacting/")] == [PARKED]
+
+
+def test_without_duckdb_it_waits(whole: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> Any:
+        raise UsageError("Parquet needs DuckDB")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tallyroll.archive.parquet.files.connected", missing)
+        for _ in range(KILLED_MAX + 1):
+            assert "needs DuckDB" in run(whole).problems[0]
+    assert run(whole).problems == []
 
 
 def test_cleanup_puts_tickets_only_where_they_are_asked_for() -> None:
