@@ -37,8 +37,8 @@ EMPTY = "import aws_cdk as cdk; app = cdk.App(); cdk.Stack(app, 'Empty'); app.sy
 CPU_RATIO_MAX = 5  # of an empty stack's; 2.5 when this was written
 SOURCES = (
     *("src", "functions", "release", "pyproject.toml", "LICENSE", ".gitignore"),
-    *("docs/package.md", "requirements/runtime.txt", "requirements/keyspaces.txt"),
-    "requirements/duckdb.txt",
+    *("docs/package.md", "requirements/runtime.txt"),
+    *("requirements/keyspaces.txt", "requirements/duckdb.txt"),
 )
 ASSET = "tallyroll/cdk/asset"
 
