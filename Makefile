@@ -154,7 +154,7 @@ release-template: $(VENV)/dev.stamp ### Keep a release, from which a test update
 
 lock: $(VENV)/dev.stamp ### Pin the dependencies anew (UPGRADE=1 takes the newest)
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/dev.in -o requirements/dev.txt
-	@for name in pip local runtime keyspaces; do \
+	@for name in pip local runtime keyspaces duckdb; do \
 		UV_CUSTOM_COMPILE_COMMAND="make lock" $(LOCK) requirements/$$name.in \
 			-c requirements/dev.txt -o requirements/$$name.txt || exit 1; \
 	done

@@ -37,7 +37,7 @@ from tallyroll.pipeline import Pipeline, connecting
 from tallyroll.settings import Settings
 from tallyroll.settings.texts import PREFIX
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper", "compactor")
 ENV_FILE = Path("local.env")
 HANDLER_FAILED, WRONG_USE, NO_ENGINE = 1, 2, 3
 TIMEOUT_S = 900.0

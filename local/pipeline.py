@@ -16,6 +16,7 @@ from local.runtime.poller import Faults, Poller
 from local.runtime.pool import Function
 from local.runtime.schedule import Schedule, scheduled_event
 from tallyroll.resources import function_name
+from tallyroll.settings import Settings
 
 GRACE_S = 2.0
 BATCH_SIZE, BATCH_WINDOW_S = 100, 0.1  # of the poller
@@ -33,8 +34,8 @@ class LocalPipeline:
         writers: The most writers at once.
         batch_size: The most messages of a batch.
         window_s: How long a batch is gathered.
-        cleanup_period_s: How often cleanup and dropper run; by default every five periods of the
-            roller.
+        cleanup_period_s: How often cleanup, dropper and compactor run; by default every five
+            periods of the roller.
         faults: What goes wrong on purpose at the queue.
         on_log: Gets the function's name and a line of its log.
         on_error: Told of failed batches and runs.
@@ -42,9 +43,10 @@ class LocalPipeline:
             run.
 
     Attributes:
-        writer, aggregator, roller, cleanup, dropper: The functions.
+        writer, aggregator, roller, cleanup, dropper: The functions; `functions` has `compactor`
+            too, if the settings ask for Parquet.
         poller: The queue's poller; `poller.polled` tells what it has done.
-        schedules: The schedules of roller, cleanup and dropper, by name.
+        schedules: The schedules of roller, cleanup, dropper and compactor, by name.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class LocalPipeline:
         self.roller = function("roller", timeout_s=60.0)
         self.cleanup = function("cleanup", timeout_s=900.0)
         self.dropper = function("dropper", timeout_s=300.0)
+        self._more = {each: function(each, timeout_s=900.0) for each in _more(settings)}
         self.poller = Poller(
             aws.client("sqs"),
             settings.queue_url,
@@ -101,10 +104,10 @@ class LocalPipeline:
         )
         period_s = settings.roller_period_ms / 1000
         cleanup_s = cleanup_period_s or CLEANUP_PERIODS * period_s
-        periods = {"roller": period_s, "cleanup": cleanup_s, "dropper": cleanup_s}
+        periods = dict.fromkeys(("roller", "cleanup", "dropper", *self._more), cleanup_s)
         self.schedules = {
             name: Schedule(name, self.functions[name], every, on_error=failed, on_result=told_run)
-            for name, every in periods.items()
+            for name, every in (periods | {"roller": period_s}).items()
             for told_run in [partial(self._on_run, name)]
         }
         self._writer_metrics = WriterMetrics(
@@ -126,6 +129,7 @@ class LocalPipeline:
             "roller": self.roller,
             "cleanup": self.cleanup,
             "dropper": self.dropper,
+            **self._more,
         }
 
     def __enter__(self) -> Self:
@@ -161,6 +165,11 @@ class LocalPipeline:
             function.close()
         for driver in self._drivers:
             driver.stop()
+
+
+def _more(settings: Settings) -> list[str]:
+    """The scheduled functions that only some pipelines have."""
+    return ["compactor"] if settings.compacts else []
 
 
 def worth_reading(line: str) -> bool:

@@ -1,5 +1,5 @@
 """A synthesized pipeline as a zip and a plain template, for who deploys without the CDK:
-`make package`. With a keyspace there is a second zip, with the driver.
+`make package`. For each layer, such as of a keyspace's driver or DuckDB, there is one more zip.
 
 The template asks for the bucket that the zips were uploaded to; nothing of the CDK's bootstrapping
 is left in it. The same assembly gives the same bytes.
@@ -21,17 +21,19 @@ _ARGUMENTS = 2
 
 Json = dict[str, Any]
 
-# By the types of what has code: where, the parameter with its key, and what the key is of.
+# What has code, layers by the first word of their description: where, the parameter with its key,
+# and what the key is of.
 _CODE = {
     "AWS::Lambda::Function": ("Code", "CodeKey", "zip"),
-    "AWS::Lambda::LayerVersion": ("Content", "DriverKey", "driver's zip"),
+    "Driver": ("Content", "DriverKey", "driver's zip"),
+    "DuckDB": ("Content", "DuckDBKey", "zip with DuckDB"),
 }
 
 
 def package(assembly: Path, target: Path) -> tuple[Path, ...]:
     """Write what `assembly` holds, as `python app.py` left it, into the directory `target`; the
     paths of the functions' zip, which is named after its content, of the template, and of the
-    driver's zip, if there is one.
+    layers' zips.
     """
     [source] = assembly.glob("*.template.json")
     template = json.loads(source.read_text())
@@ -44,13 +46,13 @@ def package(assembly: Path, target: Path) -> tuple[Path, ...]:
     plain = target / source.name
     keys = {kind: path.name for kind, path in zips.items()}
     plain.write_text(json.dumps(plain_template(template, keys), indent=1) + "\n")
-    code, *driver = zips.values()
-    return code, plain, *driver
+    code, *layers = zips.values()
+    return code, plain, *layers
 
 
 def plain_template(template: Json, keys: Mapping[str, str]) -> Json:
-    """The template with code under these keys, by the types of what has it, in a bucket that it
-    asks for.
+    """The template with code under these keys, by what has it (`_CODE`), in a bucket that it asks
+    for.
     """
     resources = {id_: _with_code(found) for id_, found in template["Resources"].items()}
     parameters: Json = {
@@ -69,21 +71,27 @@ def plain_template(template: Json, keys: Mapping[str, str]) -> Json:
 
 
 def _with_code(resource: Json) -> Json:
-    if resource["Type"] not in _CODE:
+    kind = _kind(resource)
+    if kind not in _CODE:
         return resource
-    part, parameter, _ = _CODE[resource["Type"]]
+    part, parameter, _ = _CODE[kind]
     code = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": parameter}}
     return {**resource, "Properties": {**resource["Properties"], part: code}}
 
 
+def _kind(resource: Json) -> str:
+    layer = resource["Type"] == "AWS::Lambda::LayerVersion"
+    return str(resource["Properties"]["Description"]).split()[0] if layer else resource["Type"]
+
+
 def _assets(template: Json) -> dict[str, str]:
-    """The hashes of the one asset that all functions share, and of the driver's, by their types."""
+    """The hashes of the one asset that all functions share, and of the layers'; see `_CODE`."""
     found: dict[str, str] = {}
     for kind, (part, _, _) in _CODE.items():
         keys = {
             one["Properties"][part]["S3Key"]
             for one in template["Resources"].values()
-            if one["Type"] == kind
+            if _kind(one) == kind
         }
         for key in keys:
             assert kind not in found, f"several assets of {kind}"

@@ -1,5 +1,5 @@
 """The functions' asset as the package carries it: its zip, what is in it, the licences, and
-the lock file of the driver of Amazon Keyspaces.
+the lock files of what is in layers.
 
     python -m release.prebuilt FOLDER [--boto3] [--tracer] [--cache]
 
@@ -25,7 +25,7 @@ from release.package import zip_folder
 FOLDER = ROOT / "src" / "tallyroll" / "cdk" / "asset"
 CODE, TRACER, CACHE = "functions.zip", "tracer.zip", "cache.zip"
 ABOUT, LICENCES = "asset.json", "LICENSES.txt"
-DRIVER = "keyspaces.txt"
+LOCKS = ("keyspaces.txt", "duckdb.txt")
 _LICENCE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING|COPYRIGHT|AUTHORS)\b.*", re.IGNORECASE)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
@@ -62,13 +62,14 @@ def build_for_package(folder: Path) -> None:
 
 
 def _describe(folder: Path, found: list[Distribution]) -> None:
-    """Write which packages are in the asset, their licences, and the driver's lock file."""
+    """Write which packages are in the asset, their licences, and the lock files."""
     _check_locked(found)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / LICENCES).write_text(licences(found), encoding="utf-8")
     about = {"runtime": RUNTIME, "packages": {each.name: each.version for each in found}}
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    shutil.copyfile(ROOT / "requirements" / DRIVER, folder / DRIVER)
+    for lock in LOCKS:
+        shutil.copyfile(ROOT / "requirements" / lock, folder / lock)
 
 
 def licences(found: list[Distribution]) -> str:

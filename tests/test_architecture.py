@@ -179,6 +179,7 @@ def test_importing_a_use_case_does_not_import_the_sdk() -> None:
         "tallyroll.ingest.writer",
         "tallyroll.lifecycle.roller",
         "tallyroll.lifecycle.cleanup",
+        "tallyroll.lifecycle.compactor",
         "tallyroll.lifecycle.dropper",
         "tallyroll.reads.reader",
         "tallyroll.reads.http",

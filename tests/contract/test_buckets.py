@@ -126,6 +126,19 @@ def test_notes_of_progress_alone_have_the_tag_by_which_they_are_deleted() -> Non
 
 
 @mock_aws
+def test_what_may_pass_has_the_tag_and_what_is_not_there_stays_so() -> None:
+    client = make_client("s3")
+    client.create_bucket(Bucket="archives")
+    bucket = Pipeline(Settings(bucket="archives"), SteadyEffects()).bucket
+    bucket.put("archive/a", b"1")
+    for key in ("archive/a", "archive/a", "archive/none"):
+        bucket.let_pass(key)
+    assert list(bucket.list("")) == ["archive/a"]
+    tags = client.get_object_tagging(Bucket="archives", Key="archive/a")["TagSet"]
+    assert tags == [{"Key": TAG_PASSING, "Value": "true"}]
+
+
+@mock_aws
 @pytest.mark.parametrize("denied", [{"Tagging"}, {"Tagging", "Body"}], ids=["tag", "all"])
 def test_a_bucket_that_denies_the_tag_gets_the_notes_without_it(
     denied: set[str], monkeypatch: pytest.MonkeyPatch

@@ -162,6 +162,7 @@ ANSWERS: Mapping[str, Answers] = {
         ),
     ),
     "PutObject": (_REPEATED, _PATIENT),
+    "PutObjectTagging": (_REPEATED, _PATIENT),
     "Query": (
         _READ,
         _PATIENT,

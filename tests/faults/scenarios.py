@@ -16,6 +16,7 @@ from moto import mock_aws
 
 from tests.faults import clients
 from tests.faults.clients import Switchboard
+from tests.faults.compacting import compacted_life
 from tests.faults.exactness import Ledger
 from tests.faults.injector import GOES_WELL, Blow, Plan
 from tests.faults.kinds import WRITES, Kind
@@ -37,6 +38,7 @@ MORE_SEEDS = tuple(range(7, 24))  # as many of them as the matrix still needs
 PARTS = 4
 WISH = "adapters/dynamodb/wishes.py:DynamoWishes.put_wishes.<locals>.once PutItem"
 RETRACT = "adapters/dynamodb/store.py:DynamoStore.retract TransactWriteItems"
+PASSES = "adapters/aws/s3.py:S3Bucket.let_pass PutObjectTagging"
 PIPELINE: Mapping[str, Any] = {"identity": "pipeline"}
 KEY: Mapping[str, Any] = {"identity": "key"}
 """Within what an id counts once in short lives, and in every second busy one."""
@@ -107,6 +109,18 @@ class Scenarios:
             return self.wished(f"{WISH} {kind}", Only(WISH, kind))
 
         return self.results.of(f"wish-{kind.name.lower()}", make)
+
+    def compacted(self, name: str, plan: Plan) -> Result:
+        """A life whose archive is made as Parquet, and expires."""
+        return self._live(f"compacted, {name}", 0, plan, compacted_life, archive="parquet")
+
+    def compact_under(self, kind: Kind) -> Result:
+        """The same, in which one kind of fault strikes the tags by which the archive expires."""
+
+        def make() -> Result:
+            return self.compacted(f"{PASSES} {kind}", Only(PASSES, kind))
+
+        return self.results.of(f"compact-{kind.name.lower()}", make)
 
     def reference(self) -> Result:
         """The short life without any fault; its result has the sites of all its calls."""

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from functions.aggregator import handler as aggregator
 from functions.cleanup import handler as cleanup
+from functions.compactor import handler as compactor
 from functions.dropper import handler as dropper
 from functions.roller import handler as roller
 from functions.writer import handler as writer
@@ -114,6 +115,9 @@ class Invocations:
 
     def drop(self, event: dict[str, Any]) -> dict[str, Any]:
         return self._invoke(dropper, event, self.pipeline.dropper())
+
+    def compact(self, event: dict[str, Any]) -> dict[str, Any]:
+        return self._invoke(compactor, event, self.pipeline.compactor(), 900_000)
 
     def _invoke(
         self, module: ModuleType, event: dict[str, Any], use_case: object, left: int = TIME_LEFT

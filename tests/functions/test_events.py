@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +60,8 @@ def of_http_apis() -> list[str]:
 
 
 def test_every_file_is_used_by_a_test() -> None:
-    used = {*named("roller-"), *named("cleanup-"), *named("dropper-"), "sample.jsonl"}
+    schedules = ("roller-", "cleanup-", "dropper-", "compactor-")
+    used = {*(name for kind in schedules for name in named(kind)), "sample.jsonl"}
     assert {*used, *named("writer-"), *named("aggregator-")} == set(LISTED)
 
 
@@ -124,15 +126,30 @@ def dropping() -> Pipeline:
     return pipeline
 
 
+def dropped() -> Pipeline:
+    pipeline = sealed()
+    pipeline.settings = replace(pipeline.settings, archive="parquet")
+    pipeline.effects.pass_by(1)
+    pipeline.cleanup().run(TIME_LEFT)
+    pipeline.dropper().run(TIME_LEFT)
+    return pipeline
+
+
 @pytest.mark.parametrize(
-    ("function", "pipeline"), [("roller", Pipeline), ("cleanup", sealed), ("dropper", dropping)]
+    ("function", "pipeline"),
+    [("roller", Pipeline), ("cleanup", sealed), ("dropper", dropping), ("compactor", dropped)],
 )
 def test_what_the_schedules_do(
     functions: Invocations, function: str, pipeline: Callable[[], Pipeline]
 ) -> None:
     functions.pipeline = pipeline()
     functions.pipeline.effects.pass_by(1)
-    runs = {"roller": functions.roll, "cleanup": functions.clean, "dropper": functions.drop}
+    runs = {
+        "roller": functions.roll,
+        "cleanup": functions.clean,
+        "dropper": functions.drop,
+        "compactor": functions.compact,
+    }
     name = f"{function}-schedule.json"
     steps = runs[function](load(name))["steps"]
     assert ", ".join(f"{step} {number}" for step, number in steps.items()) == LISTED[name]

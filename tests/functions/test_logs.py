@@ -16,7 +16,7 @@ import pytest
 
 from tests.functions.invocation import Context, Invocations, load
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper", "compactor")
 REQUESTS = ("3f2b1c9e-0000-4000-8000-000000000001", "3f2b1c9e-0000-4000-8000-000000000002")
 
 

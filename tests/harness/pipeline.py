@@ -19,6 +19,7 @@ from tallyroll.adapters.memory import (
 )
 from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.lifecycle.cleanup import Cleanup
+from tallyroll.lifecycle.compactor import Compactor
 from tallyroll.lifecycle.dropper import Dropper
 from tallyroll.lifecycle.roller import Roller
 from tallyroll.model.messages import Message, Rejection
@@ -152,6 +153,10 @@ class Pipeline:
 
     def dropper(self) -> Dropper:
         return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
+
+    def compactor(self) -> Compactor:
+        ports = (self.catalog, self.bucket, self.store.codec, self.effects)
+        return Compactor(self.settings, *ports)
 
     def reader(self) -> PortReader:
         ports = (self.store, self.catalog, self.totals, self.effects)

@@ -26,6 +26,7 @@ USE_CASES = {
     "roller": "roller",
     "cleanup": "cleanup",
     "dropper": "dropper",
+    "compactor": "compactor",
     "redrive": "redriver",
 }
 REDRIVING = ("cli.dlq.redriving", "cli.dlq.receiving", "cli.arguments", "pipeline.queue_urls")

@@ -32,6 +32,12 @@ def function(template: Template, name: str) -> dict[str, Any]:
     return found
 
 
+def has_compactor(template: Template) -> bool:
+    """Whether the pipeline makes Parquet."""
+    functions = of_type(template, "AWS::Lambda::Function").values()
+    return any(each["Handler"] == "functions.compactor.handler.handler" for each in functions)
+
+
 def statements(template: Template, name: str, effect: str = "Allow") -> list[dict[str, Any]]:
     """What one function's role allows, or denies."""
     role_id = function(template, name)["Role"]["Fn::GetAtt"][0]

@@ -268,18 +268,22 @@ def test_a_package_without_the_cdk_has_the_driver_too(stored: Template, tmp_path
 @pytest.mark.parametrize(
     ("architecture", "runtime", "platforms"),
     [
-        ("arm64", "python3.11", ["manylinux2014_aarch64", "manylinux_2_17_aarch64"]),
+        (
+            "arm64",
+            "python3.11",
+            [f"manylinux{each}_aarch64" for each in ("2014", "_2_17", "_2_26")],
+        ),
         (
             "x86_64",
             "python3.13",
-            [f"manylinux{each}_x86_64" for each in ("2014", "_2_17", "_2_28", "_2_34")],
+            [f"manylinux{each}_x86_64" for each in ("2014", "_2_17", "_2_26", "_2_28", "_2_34")],
         ),
     ],
 )
 def test_wheels_are_for_the_runtime(
     node: None, tmp_path: Path, architecture: str, runtime: str, platforms: list[str]
 ) -> None:
-    from tallyroll.cdk.keyspaces.driver import fetch
+    from tallyroll.cdk.code.layers import DRIVER, fetch
 
     asked: list[list[str]] = []
 
@@ -290,25 +294,25 @@ def test_wheels_are_for_the_runtime(
             (tmp_path / "python" / name).touch()
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    fetch(tmp_path, Path("lock.txt"), architecture, runtime, run)
+    fetch(tmp_path, DRIVER, architecture, runtime, run)
     [command] = asked
     given = [after for at, after in pairwise(command) if at == "--platform"]
     assert given == platforms
     assert command[command.index("--python-version") + 1] == runtime.removeprefix("python")
-    assert command[-3:] == ["--require-hashes", "--requirement", "lock.txt"]
+    assert command[-3:] == ["--require-hashes", "--requirement", str(DRIVER.file())]
     files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert files == ["query.so"]
 
 
 def test_what_pip_cannot_fetch_is_told(node: None, tmp_path: Path) -> None:
     from tallyroll.cdk.code import CodeMissingError
-    from tallyroll.cdk.keyspaces.driver import fetch
+    from tallyroll.cdk.code.layers import DRIVER, fetch
 
     def run(command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", "No module named pip")
 
     with pytest.raises(CodeMissingError, match=r"pass in driver=.*No module named pip"):
-        fetch(tmp_path, Path("lock.txt"), "arm64", "python3.12", run)
+        fetch(tmp_path, DRIVER, "arm64", "python3.12", run)
 
 
 @pytest.mark.slow
@@ -316,11 +320,11 @@ def test_the_layer_is_enough_to_load_the_driver(node: None, tmp_path: Path) -> N
     """That of this machine's Python, on the architecture that the tests run on."""
     import platform
 
-    from tallyroll.cdk.keyspaces.driver import fetch, lock_file
+    from tallyroll.cdk.code.layers import DRIVER, fetch
 
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("the layer's machine code is for another machine")
-    fetch(tmp_path, lock_file(), "x86_64", f"python3.{sys.version_info.minor}")
+    fetch(tmp_path, DRIVER, "x86_64", f"python3.{sys.version_info.minor}")
     loaded = "import cassandra.cluster as c, cassandra.io.libevreactor; print(c.__file__)"
     done = ran(
         [sys.executable, "-S", "-c", loaded],

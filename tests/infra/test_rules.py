@@ -84,6 +84,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
         {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
         {"rollout": "canary", **MONITORED},
+        {"archive": "parquet", "kms_key": KEY},
     ],
     ids=[
         "by default",
@@ -95,6 +96,7 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         "with a private API that is traced",
         "in Keyspaces",
         "with a canary and a budget",
+        "with archives as Parquet",
     ],
 )
 def test_rule_packs_find_what_is_acknowledged_and_nothing_else(

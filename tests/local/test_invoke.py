@@ -103,7 +103,7 @@ def test_the_command_prints_the_answer_and_the_shift(env_file: Path) -> None:
         (
             "",
             "events/writer-own-id.json",
-            "give one of writer, aggregator, roller, cleanup, dropper",
+            "give one of writer, aggregator, roller, cleanup, dropper, compactor",
         ),
         ("counter", "events/writer-own-id.json", "FUNCTION=counter: give one of"),
         ("writer", "", "EVENT=: there is no such file"),

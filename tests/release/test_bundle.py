@@ -15,7 +15,7 @@ from release import bundle as bundling
 from release.bundle import ROOT, BundleError, assemble, packages
 from tests.harness.processes import ran
 
-FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper")
+FUNCTIONS = ("writer", "aggregator", "roller", "cleanup", "dropper", "compactor")
 # boto3 and what it needs: in Lambda's runtime, not in the bundle.
 RUNTIME = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
 

@@ -37,7 +37,8 @@ EMPTY = "import aws_cdk as cdk; app = cdk.App(); cdk.Stack(app, 'Empty'); app.sy
 CPU_RATIO_MAX = 5  # of an empty stack's; 2.5 when this was written
 SOURCES = (
     *("src", "functions", "release", "pyproject.toml", "LICENSE", ".gitignore"),
-    *("docs/package.md", "requirements/runtime.txt", "requirements/keyspaces.txt"),
+    *("docs/package.md", "requirements/runtime.txt"),
+    *("requirements/keyspaces.txt", "requirements/duckdb.txt"),
 )
 ASSET = "tallyroll/cdk/asset"
 
@@ -123,7 +124,7 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(dist: tuple[Path, Pat
         prebuilt.CACHE,
         prebuilt.ABOUT,
         prebuilt.LICENCES,
-        prebuilt.DRIVER,
+        *prebuilt.LOCKS,
     }
     whole = packages(with_tracer=True, with_cache=True)
     locked = {package.name: package.version for package in whole}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.strict.values import HERE, Request
@@ -14,6 +16,7 @@ _OF_S3 = {
     ("GET", True, ""): "GetObject",
     ("HEAD", True, ""): "HeadObject",
     ("PUT", True, ""): "PutObject",
+    ("PUT", True, "tagging"): "PutObjectTagging",
     ("DELETE", True, ""): "DeleteObject",
     ("POST", True, "uploads"): "CreateMultipartUpload",
     ("PUT", True, "uploadId"): "UploadPart",
@@ -21,7 +24,8 @@ _OF_S3 = {
     ("DELETE", True, "uploadId"): "AbortMultipartUpload",
     ("GET", False, "list-type"): "ListObjectsV2",
 }
-_DECIDE = ("uploads", "uploadId", "list-type")
+_DECIDE = ("uploads", "uploadId", "list-type", "tagging")
+_TAG = re.compile(rb"<Key>([^<]*)</Key>\s*<Value>([^<]*)</Value>")
 
 
 def request_of(
@@ -38,13 +42,13 @@ def request_of(
     Raises KeyError for an operation of S3 that is not known here.
     """
     if target is None:
-        return _of_s3(method, url, tagging)
+        return _of_s3(method, url, tagging, body)
     named = target.decode() if isinstance(target, bytes) else target
     text = body.decode() if isinstance(body, bytes) else body or "{}"
     return Request(service, named.rpartition(".")[2], json.loads(text.replace(LOCAL, HERE)))
 
 
-def _of_s3(method: str, url: str, tagging: str | bytes | None) -> Request:
+def _of_s3(method: str, url: str, tagging: str | bytes | None, body: bytes | str | None) -> Request:
     parts = urlsplit(url)
     path = unquote(parts.path).lstrip("/")
     bucket, dot, _ = (parts.hostname or "").partition(".s3.")
@@ -56,4 +60,9 @@ def _of_s3(method: str, url: str, tagging: str | bytes | None) -> Request:
     decides = next((name for name in _DECIDE if name in query), "")
     operation = _OF_S3[method, bool(key), decides]
     tags = {"Tagging": tagging.decode() if isinstance(tagging, bytes) else tagging}
-    return Request("s3", operation, {"Bucket": bucket, "Key": key} | (tags if tagging else {}))
+    params: dict[str, Any] = {"Bucket": bucket, "Key": key} | (tags if tagging else {})
+    if operation == "PutObjectTagging":
+        text = body.encode() if isinstance(body, str) else body or b""
+        named = ((name.decode(), value.decode()) for name, value in _TAG.findall(text))
+        params["Tags"] = [{"Key": name, "Value": value} for name, value in named]
+    return Request("s3", operation, params)

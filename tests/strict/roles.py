@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.infra.policies import meets
-from tests.infra.templates import FUNCTIONS, Template, actions, of_type, statements
+from tests.infra.templates import (
+    FUNCTIONS,
+    Template,
+    actions,
+    has_compactor,
+    of_type,
+    statements,
+)
 from tests.strict.values import ACCOUNT, REGION, Question, bucket_arn, queue_arn, table_arn
 
 Statement = Mapping[str, Any]
@@ -79,7 +86,9 @@ def roles_of(template: Template, arns: Mapping[str, str], rename: Rename = str) 
     `arns` has those of the template's resources, by logical id; `rename` is given each resource of
     a statement.
     """
-    return {name: Role(_statements(template, name, arns, rename)) for name in FUNCTIONS}
+    more = ["compactor"] if has_compactor(template) else []
+    names = (*FUNCTIONS, *more)
+    return {name: Role(_statements(template, name, arns, rename)) for name in names}
 
 
 def _statements(

@@ -64,7 +64,7 @@ class Stage(World):
         signed_for = event.split(".")[1]
         service = SERVICE_OF.get(signed_for, signed_for)
         target = request.headers.get("X-Amz-Target")
-        body: Any = request.body if target else None
+        body: Any = request.body if target or "tagging" in str(request.url) else None
         tagging = request.headers.get("X-Amz-Tagging")
         asked = request_of(service, str(request.method), request.url, target, body, tagging)
         if refusal := self.gate.judge(self.caller, asked):

@@ -9,6 +9,7 @@ from tests.strict.values import (
     Question,
     Reading,
     Request,
+    Value,
     bucket_arn,
     question,
     queue_arn,
@@ -47,6 +48,7 @@ OF_OBJECTS = {
     "GetObject": "GetObject",
     "HeadObject": "GetObject",
     "PutObject": "PutObject",
+    "PutObjectTagging": "PutObjectTagging",
     "UploadPart": "PutObject",
 }
 BY_EXPORT = ("AbortMultipartUpload", "PutObject", "PutObjectAcl")
@@ -112,7 +114,10 @@ def objects(request: Request, _account: Account, _reading: Reading) -> Iterator[
         yield question("s3:ListBucket", bucket)
     else:
         action = OF_OBJECTS[request.operation]
-        yield question(f"s3:{action}", f"{bucket}/{request.params['Key']}")
+        tags = {tag["Key"]: tag["Value"] for tag in request.params.get("Tags", ())}
+        context: dict[str, Value] = {f"s3:RequestObjectTag/{key}": tags[key] for key in tags}
+        context["s3:RequestObjectTagKeys"] = tuple(tags)
+        yield question(f"s3:{action}", f"{bucket}/{request.params['Key']}", context)
         if request.params.get("Tagging"):
             yield question("s3:PutObjectTagging", f"{bucket}/{request.params['Key']}")
 

@@ -18,6 +18,7 @@ from tallyroll.errors import Missing, Rejected, UsageError
 from tallyroll.limits import EVENT_MESSAGE_BYTES_MAX
 from tallyroll.model.events import Event, Packet, decode
 from tallyroll.model.formats.references import check_reference
+from tallyroll.pipeline.buckets import payload
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 from tests.harness.payloads import noise
@@ -70,7 +71,7 @@ def test_a_payload_that_no_message_holds_is_uploaded(s3: Any) -> None:
         assert objects(s3)[event.reference.key] == body
         assert event.payload is None
         for settings in (Settings(), Settings(bucket="archive")):
-            assert Pipeline(settings).payload(event.reference) == body.decode()
+            assert payload(Pipeline(settings), event.reference) == body.decode()
         check_reference(event.reference, "archive", "votes", producer._effects.now())
     assert len(objects(s3)) == 2
 

@@ -12,6 +12,7 @@ from os.path import commonprefix
 
 from tallyroll.archive.layout import (
     ArchiveId,
+    alone_key,
     find_summary,
     is_parquet,
     parquet_manifest_key,
@@ -50,6 +51,7 @@ class Archive:
 
     `size` is the bytes of all its objects. `exported_at` and `items` are set if the export is
     complete, `proof` if the archive is proven, and `problem` if a manifest or the proof is invalid.
+    It is `alone` if it is Parquet, and the archive that it was made of expires.
     """
 
     prefix: str
@@ -60,6 +62,7 @@ class Archive:
     items: int | None = None
     proof: Proof | None = None
     problem: str | None = None
+    alone: bool = False
 
     @property
     def complete(self) -> bool:
@@ -108,7 +111,8 @@ def find(
         place = parse_prefix(name)
         if place and _within(place.window, since, until):
             sizes = dict(objects)
-            found.append(Archive(name, place, sum(sizes.values()), _summary_in(name, sizes)))
+            written, alone = _summary_in(name, sizes), alone_key(name) in sizes
+            found.append(Archive(name, place, sum(sizes.values()), written, alone=alone))
     found.sort(key=lambda archive: (archive.place.window, archive.place.attempt))
     jobs = [partial(detailed, bucket, archive) for archive in found]
     return effects.together(jobs, READS_AT_ONCE)
@@ -179,11 +183,14 @@ def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
 
 def best(archives: Sequence[Archive]) -> list[Archive]:
     """The best archive of each window and layout, DynamoDB's before Parquet: the last proven one,
-    else the last complete one, else the last attempt.
+    else the last complete one, else the last attempt. One as Parquet that is alone is its window's
+    only one.
     """
     chosen: dict[tuple[str, WindowId, bool], Archive] = {}
-    for archive in sorted(archives, key=attrgetter("proven", "complete", "place.attempt")):
+    for archive in sorted(archives, key=attrgetter("alone", "proven", "complete", "place.attempt")):
         chosen[archive.place.pipeline, archive.place.window, archive.parquet] = archive
+    for pipeline, window, _ in [name for name, archive in chosen.items() if archive.alone]:
+        chosen.pop((pipeline, window, False), None)
     return [chosen[name] for name in sorted(chosen)]
 
 

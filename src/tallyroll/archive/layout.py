@@ -16,6 +16,7 @@ of its own. What is made of it as Parquet is beside it:
         corrections/*.jsonl    a copy of those beside the other archive
         manifest.json          names, sizes and SHA-256 of both kinds of files; written after them
         proof.json             the proof's result; only after all was read back and was equal
+        alone.json             that the other archive expires; see `lifecycle/compactor.py`
 
 The digest is that of all files, so equal files have the same prefix, and no run overwrites what
 another one made otherwise.
@@ -49,6 +50,7 @@ _PREFIX = re.compile(
 _SUMMARY_NAME = "/manifest-summary.json"
 PARQUET_VERSION = 1
 _PARQUET = ".parquet."
+_ALONE = "/alone.json"
 _DIGEST_LETTERS = 12
 
 
@@ -370,6 +372,21 @@ def source_of(prefix: str) -> str:
 def parquet_manifest_key(prefix: str) -> str:
     """The key of the manifest, which exists once all files are there."""
     return f"{prefix}/manifest.json"
+
+
+def alone_key(prefix: str) -> str:
+    """The key of the note that an archive as Parquet is to be read in the place of its source,
+    which the bucket's rule deletes. It is put before anything of the source may expire.
+    """
+    return prefix + _ALONE
+
+
+def superseded_by(bucket: Bucket, source: str) -> str | None:
+    """The prefix of the archive as Parquet that is to be read in the place of the one under the
+    prefix `source`; None while that one stays.
+    """
+    keys = bucket.list(source + _PARQUET)
+    return next((key.removesuffix(_ALONE) for key in keys if key.endswith(_ALONE)), None)
 
 
 def read_parquet_manifest(bucket: Bucket, prefix: str) -> ParquetManifest:

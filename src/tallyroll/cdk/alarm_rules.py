@@ -71,6 +71,11 @@ ALARMS: Mapping[str, str] = MappingProxyType(
 )
 
 
+COMPACTING = {
+    "parquet-stuck": "dropped windows wait for their Parquet, or the compactor says nothing",
+}
+"""Those of a pipeline whose archives are made as Parquet."""
+
 EVENTS, DEAD_LETTERS, API, TABLES = "events", "dead-letters", "api", "TableCount"
 
 
@@ -83,6 +88,13 @@ def rules_for(settings: Settings, retention_seconds: int) -> dict[str, AlarmRule
         **_window_rules(settings, retention_seconds),
         **_function_rules(),
     }
+
+
+def compacting_rules() -> dict[str, AlarmRule]:
+    """The rules of `COMPACTING`. A run that is killed publishes nothing, so one rule sees both."""
+    stuck = _ours("compactor", "StuckFor", "Maximum", HOUR)
+    bound = health.PARQUET_LATE_MS // 1000
+    return {"parquet-stuck": _single(stuck, above=bound, times=3, silence_is_bad=True)}
 
 
 def _single(metric: Watched, **limits: Any) -> AlarmRule:

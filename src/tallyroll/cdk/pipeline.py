@@ -17,6 +17,7 @@ from constructs import Construct
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import tag
 from tallyroll.cdk.code import functions_code
+from tallyroll.cdk.code.layers import DRIVER, layer
 from tallyroll.cdk.existing_resources import (
     all_tags,
     check_grantee,
@@ -29,7 +30,6 @@ from tallyroll.cdk.existing_resources import (
 from tallyroll.cdk.functions import FunctionDefaults, PipelineFunction
 from tallyroll.cdk.ingest import Ingest, Queues
 from tallyroll.cdk.ingest.rollout import Rollout
-from tallyroll.cdk.keyspaces.driver import driver_layer
 from tallyroll.cdk.keyspaces.permissions import tell_reads_of_system
 from tallyroll.cdk.network import network_of
 from tallyroll.cdk.observability import Observability
@@ -131,7 +131,7 @@ class Tallyroll(Construct):
             environment=settings.to_env(),
             key=key,
             network=network_of(self, options, vpc, vpc_subnets, security_groups),
-            driver=driver_layer(self, options, driver) if owned.keyspace else None,
+            driver=(driver or layer(self, "Driver", options, DRIVER)) if owned.keyspace else None,
         )
         storage, queues = self.storage, self.queues
         self.ingest = Ingest(
@@ -166,9 +166,7 @@ class Tallyroll(Construct):
 
     @property
     def _functions(self) -> Sequence[PipelineFunction]:
-        schedules = self.schedules
-        scheduled = (schedules.roller, schedules.cleanup, schedules.dropper)
-        return self.ingest.writer, self.reads.aggregator, *scheduled
+        return self.ingest.writer, self.reads.aggregator, *self.schedules.functions
 
     @property
     def queue(self) -> sqs.IQueue:

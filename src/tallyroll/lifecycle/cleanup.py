@@ -23,7 +23,7 @@ from tallyroll.lifecycle.state_machine import CLEANUP_STEPS, Step, WindowFacts
 from tallyroll.lifecycle.sweeping import EVERY_MS, SweepProgress, sweep
 from tallyroll.model.states import Moment, Status, Window
 from tallyroll.model.windows import iso
-from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.bucket import ArchiveBucket, ticket_of
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.exports import ExportStatus, PointInTime
@@ -123,11 +123,14 @@ class Cleanup:
 
     def _tag_proven(self, window: Window) -> None:
         """Check the archive's proof itself, not only the state, and copy the corrections that the
-        window has by now, unless nobody may retract any more; then tag the table as proven.
+        window has by now, unless nobody may retract any more; note that Parquet is to be made of
+        it, if the settings ask for some; then tag the table as proven.
         """
         confirm(window, self.settings, self.bucket, self.catalog)
         if self.settings.retracts:
             copy_corrections(window, self.totals, self.bucket)
+        if self.settings.compacts:
+            self.bucket.put(ticket_of(self.settings.name, window.id), b"")
         with suppress(Missing):  # somebody else deleted the table; its archive is proven
             self.store.tag_table(window.table, {TAG_PROVEN: window.attempt.id})
 

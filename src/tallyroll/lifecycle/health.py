@@ -25,6 +25,7 @@ CLOSING_LATE_MS = 30 * MINUTE_MS  # a slice of a sealing takes less than one run
 COLD_LATE_MS = HOUR_MS  # after its retention; cleanup and dropper run every few minutes
 EXPORT_LATE_MS = 2 * HOUR_MS  # a few attempts, each of which ends with its lease
 DROP_LATE_MS = HOUR_MS
+PARQUET_LATE_MS = 6 * HOUR_MS  # after the drop; the compactor runs every hour
 PAST_LATE_MS = 15 * MINUTE_MS  # for a past window that an operator opened
 
 # Tables, functions and reads

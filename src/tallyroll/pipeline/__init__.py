@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from tallyroll.client.bulk import BulkMessage, BulkSender
     from tallyroll.ingest.writer import Writer
     from tallyroll.lifecycle.cleanup import Cleanup
+    from tallyroll.lifecycle.compactor import Compactor
     from tallyroll.lifecycle.dropper import Dropper
     from tallyroll.lifecycle.roller import Roller
-    from tallyroll.model.formats.references import Reference
     from tallyroll.model.windows import WindowId
     from tallyroll.operations.arrivals import Arrivals
     from tallyroll.operations.probe.plan import ProbePlan
@@ -146,6 +146,13 @@ class Pipeline:
         from tallyroll.lifecycle.dropper import Dropper
 
         return Dropper(self.settings, self.store, self.catalog, self.bucket, self.effects)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        """Makes Parquet of archives."""
+        from tallyroll.lifecycle.compactor import Compactor
+
+        return Compactor(self.settings, self.catalog, self.bucket, self.codec, self.effects)
 
     def redriver(self, to: WindowId | None, *, unverified: bool) -> Redriver:
         """Sends dead letters again; see `Redriver` for its arguments."""
@@ -289,15 +296,6 @@ class Pipeline:
     def bucket(self) -> S3Bucket:
         """The bucket of archives and rejected bodies."""
         return self.bucket_named(self.settings.bucket)
-
-    def payload(self, reference: Reference) -> str:
-        """The JSON of an uploaded payload. Raises Missing, and Refused if another is there."""
-        from tallyroll.model.formats.references import verified
-
-        bucket = self.bucket
-        if bucket.name != reference.bucket:
-            bucket = self.bucket_named(reference.bucket)
-        return verified(reference, bucket.get(reference.key))
 
     def bucket_named(self, name: str) -> S3Bucket:
         """Any bucket of S3."""

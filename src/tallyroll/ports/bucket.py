@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from tallyroll.model.windows import WindowId
+
 TAG_PASSING = "tallyroll-passing"
 """The tag of an object that is of no use once its window is proven; its value is `true`. A rule of
 the bucket deletes such objects, which no function may do.
 """
 PROGRESS = "progress"
+TICKETS_PREFIX = "compacting"
+"""Below it is a ticket for each window of whose archive the compactor is to make Parquet."""
 # Whole, since a pipeline may have that name, too.
 _NOTE = re.compile(rf"archive/[^/]+/date=[^/]+/hour=[^/]+/[^/]+/[^/]+/{PROGRESS}/.+")
 
@@ -18,6 +22,11 @@ _NOTE = re.compile(rf"archive/[^/]+/date=[^/]+/hour=[^/]+/[^/]+/[^/]+/{PROGRESS}
 def is_passing(key: str) -> bool:
     """Whether an object notes the progress of an export or a proof, and gets the tag for that."""
     return bool(_NOTE.fullmatch(key))
+
+
+def ticket_of(pipeline: str, window: WindowId) -> str:
+    """The key of the ticket by which the compactor finds a window."""
+    return f"{TICKETS_PREFIX}/{pipeline}/{window}"
 
 
 class Bucket(Protocol):
@@ -62,7 +71,9 @@ class ArchiveBucket(Bucket, Protocol):
         """Delete the parts. Does nothing if the upload was completed or aborted."""
 
     def delete(self, key: str) -> None:
-        """Delete a payload that a producer uploaded, if it exists; nothing else is ever deleted."""
+        """Delete a payload that a producer uploaded, or a ticket of the compactor, if it exists;
+        nothing else is ever deleted.
+        """
 
 
 class ListedBucket(Bucket, Protocol):
@@ -70,3 +81,10 @@ class ListedBucket(Bucket, Protocol):
 
     def sizes(self, prefix: str) -> Iterable[tuple[str, int]]:
         """The keys under a prefix, ascending, each with its object's size in bytes."""
+
+
+class PassingBucket(ArchiveBucket, ListedBucket, Protocol):
+    """A bucket whose rule may delete archives that there are others for."""
+
+    def let_pass(self, key: str) -> None:
+        """Give an object the tag for which the bucket's rule deletes it, if the object exists."""

@@ -60,6 +60,7 @@ from tallyroll.settings.texts import text_of
 WINDOW_SECONDS = 3600
 STRIPES_OWN, STRIPES_OF_SHARDS = STRIPES_RULES = ("own", "shards")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
+DYNAMODB_JSON, PARQUET, BOTH = ARCHIVES = ("dynamodb", "parquet", "both")
 RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
 
 
@@ -245,6 +246,14 @@ class CommonSettings(Described):
         one_of(*EXPORTERS),
         "what exports tables: `scan`; or `native`: DynamoDB itself, and `scan` where it cannot",
     )
+    archive: str = setting(
+        DYNAMODB_JSON,
+        one_of(*ARCHIVES),
+        "in which layout archives stay: `dynamodb`: that of DynamoDB's exports; `both`: also as"
+        " Parquet, which one more function makes of it; `parquet`: so as well, and the other"
+        " expires once the Parquet is proven ([archives](archive.md#which-layouts-stay)). For"
+        " windows that are dropped from then on",
+    )
     tracer: bool = setting(
         default=False,
         kind=FLAG,
@@ -323,6 +332,11 @@ class CommonSettings(Described):
     def has_identities(self) -> bool:
         """Whether the pipeline has a table of identities."""
         return self.keep_identities or self.remembers_ids
+
+    @property
+    def compacts(self) -> bool:
+        """Whether archives are made as Parquet, too."""
+        return self.archive != DYNAMODB_JSON
 
     @property
     def retracts(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import duckdb
@@ -40,6 +41,23 @@ def read(
     )
     assert marked == []
     return found
+
+
+def test_more_rows_than_fit_into_the_memory_are_sorted_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallyroll.archive.parquet.files.MEMORY", "90MB")
+    writer = ParquetWriter(tmp_path, WINDOW)
+    for number in range(150_000):
+        digest = hashlib.md5(str(number).encode(), usedforsecurity=False)
+        text = f'"{digest.hexdigest() * 5}"'
+        event = EventRow("k", digest.hexdigest(), None, NOW, 1, text, None, 3, digest.digest())
+        writer.add(Converted([event], Rest(1, "json", 30, 7)))
+    events, rest = writer.finish()
+    writer.close()
+    ids = [record.id for [record], _ in read(tmp_path, events, rest)]
+    assert len(ids) == 150_000
+    assert ids == sorted(ids)
 
 
 def test_odd_texts_and_large_values_come_back(tmp_path: Path, writer: ParquetWriter) -> None:

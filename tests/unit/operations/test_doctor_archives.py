@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from tallyroll.archive.layout import data_dir, proof_key
+from tallyroll.archive.layout import data_dir, proof_key, superseded_by
 from tallyroll.errors import Missing
+from tallyroll.lifecycle.health import PARQUET_LATE_MS
 from tallyroll.model.states import Status
 from tallyroll.operations.doctor.archive_checks import SIGNS_PER_WINDOW
 from tallyroll.operations.doctor.checkup import Level, Sign
+from tallyroll.ports.bucket import ticket_of
 from tests.harness.doctoring import bad, examined, first, grown, only
 from tests.harness.pipeline import Pipeline
 
@@ -93,6 +95,38 @@ def test_a_drop_without_a_proof(pipeline: Pipeline, dropped: str) -> None:
     sign = only(pipeline, "archives")
     assert sign.text.startswith(f"{dropped}: DROPPED WITHOUT A PROOF")
     assert "list-object-versions" in sign.remedy
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_dropped_window_of_which_the_parquet_alone_is_left(
+    pipeline: Pipeline, dropped: str, *, deep: bool
+) -> None:
+    pipeline.settings = replace(pipeline.settings, archive="parquet")
+    pipeline.bucket.put(ticket_of("tallyroll", dropped), b"")
+    assert pipeline.compactor().run(900_000).problems == []
+    for key in sorted(pipeline.bucket.passing):
+        pipeline.bucket.delete(key)
+    assert bad(pipeline, deep=deep) == {}
+    prefix = superseded_by(pipeline.bucket, pipeline.state(dropped).attempt.archive)
+    assert prefix
+    body = pipeline.bucket.get(f"{prefix}/events/0000.parquet")
+    pipeline.bucket.put(f"{prefix}/events/0000.parquet", body[:-1])
+    assert bool(bad(pipeline, deep=deep)) is deep
+    pipeline.bucket.delete(proof_key(prefix))
+    assert "DROPPED WITHOUT A PROOF" in bad(pipeline, deep=deep)["archives"][0]
+
+
+def test_a_window_that_waits_for_its_parquet(pipeline: Pipeline, dropped: str) -> None:
+    pipeline.bucket.put(ticket_of("tallyroll", f"parked/{dropped}"), b"it is too large")
+    assert "parquet" not in bad(pipeline)
+    pipeline.settings = replace(pipeline.settings, archive="both")
+    state, since = pipeline.state(dropped), pipeline.effects.now() - PARQUET_LATE_MS
+    pipeline.catalog.advance(replace(state, times={**state.times, Status.DROPPED: since}))
+    sign = only(pipeline, "parquet", Level.WARNING)
+    assert sign.text.startswith(f"{dropped}: dropped at ")
+    assert "tallyroll archive compact" in sign.remedy
+    pipeline.bucket.delete(ticket_of("tallyroll", f"parked/{dropped}"))
+    assert examined(pipeline)["parquet"].level is Level.OK
 
 
 def test_a_state_that_names_no_archive(pipeline: Pipeline, dropped: str) -> None:

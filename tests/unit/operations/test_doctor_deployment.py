@@ -16,7 +16,7 @@ from tallyroll.operations.doctor.alarm_checks import ASKED
 from tallyroll.operations.doctor.checkup import Check, Level, Sign
 from tallyroll.operations.doctor.examine import examine
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
+from tallyroll.operations.doctor.rights import COMPACTOR, PACKAGES, SCHEDULED
 from tallyroll.ports.stack import (
     AlarmCard,
     EventSource,
@@ -142,6 +142,17 @@ def test_a_function(pipeline: Pipeline, changes: dict[str, Any], level: Level, s
     del functions["aggregator"]
     gone = only(looked(pipeline, whole(functions=functions)), "functions")
     assert "there is no function tallyroll-aggregator" in gone.text
+
+
+def test_where_parquet_is_made_its_function_is_looked_for(pipeline: Pipeline) -> None:
+    pipeline.settings = replace(pipeline.settings, archive="both")
+    found = looked(pipeline, whole())
+    for what in ("function", "schedule"):
+        assert f"there is no {what} tallyroll-compactor" in found[f"{what}s"].bad[0].text
+    functions = {package: card(package) for package in (*PACKAGES, COMPACTOR)}
+    schedules = {package: schedule(package) for package in (*SCHEDULED, COMPACTOR)}
+    found = looked(pipeline, whole(functions=functions, schedules=schedules))
+    assert [each.name for each in found.values() if each.bad] == []
 
 
 def test_a_deployment_of_a_release_without_the_dropper(pipeline: Pipeline) -> None:

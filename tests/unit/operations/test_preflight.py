@@ -185,6 +185,9 @@ def test_only_what_will_be_made_has_names_that_are_taken() -> None:
     assert taken(api="none") == []
     assert taken(api="private", api_log_role="true") == [api]
     assert taken(api="private") == [log_role, api, "tallyroll-log-role"]
+    left = FakeAccount(groups=["/aws/lambda/tallyroll-compactor"])
+    assert taken() == []
+    assert taken(archive="both") == ["/aws/lambda/tallyroll-compactor"]
 
 
 def test_window_tables_without_a_catalog() -> None:

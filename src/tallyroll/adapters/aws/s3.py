@@ -117,6 +117,11 @@ class S3Bucket:
     def delete(self, key: str) -> None:
         self.caller.read("DeleteObject", Bucket=self.name, Key=key)
 
+    def let_pass(self, key: str) -> None:
+        tags = {"TagSet": [{"Key": TAG_PASSING, "Value": "true"}]}
+        with suppress(Missing):
+            self.caller.read("PutObjectTagging", Bucket=self.name, Key=key, Tagging=tags)
+
     def list(self, prefix: str, after: str = "") -> Iterator[str]:
         more = {"StartAfter": after} if after else {}
         return (entry["Key"] for entry in self._entries(prefix, **more))

@@ -19,6 +19,7 @@ class MemoryBucket:
         self.name = name
         self._objects: dict[str, bytes] = {}
         self._uploads: dict[tuple[str, str], dict[int, bytes]] = {}
+        self.passing = set[str]()
         self._numbers = count(1)
 
     def put(self, key: str, body: bytes) -> None:
@@ -74,6 +75,10 @@ class MemoryBucket:
 
     def delete(self, key: str) -> None:
         self._objects.pop(key, None)
+
+    def let_pass(self, key: str) -> None:
+        if key in self._objects:
+            self.passing.add(key)
 
     def list(self, prefix: str, after: str = "") -> Iterable[str]:
         return sorted(key for key in self._objects if key.startswith(prefix) and key > after)

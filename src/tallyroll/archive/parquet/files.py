@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 8_192
 FILE_BYTES = 64 * 1024 * 1024  # about: a file is put into the bucket from memory
-MEMORY = "240MB"  # of DuckDB: a million rows are sorted in it
+MEMORY = "240MB"  # of DuckDB, which sorts the rest on disk
 ROWS_AT_ONCE = 10_000
 EVENTS, REST = "events", "rest"
 # How DuckDB reads what `csv` writes. No text in a column that may be empty has no characters.
@@ -111,28 +111,36 @@ class ParquetWriter:
             f'SELECT key, {_ID} AS id, ts, {quoted(self._window)} AS "window", value, payload,'  # noqa: S608 (own names)
             ' 1::INTEGER AS n, if("index" IS NULL, NULL, record) AS packet, shard,'
             f" unhex(digest) AS digest, {gone} AS retracted, payload_ref"
-            f' FROM {self._csv(EVENTS, _EVENT_COLUMNS)} ORDER BY key, begun, record, "index"'
+            f' FROM {EVENTS} ORDER BY key, begun, record, "index"'
         )
         rest = (
             "SELECT rows, format, slot, stripe, more, items"  # noqa: S608 (own names)
-            f" FROM {self._csv(REST, _REST_COLUMNS)} ORDER BY key NULLS LAST, begun, record, items"
+            f" FROM {REST} ORDER BY key NULLS LAST, begun, record, items"
         )
-        return self._copied(events, EVENTS), self._copied(rest, REST)
+        return (
+            self._copied(events, EVENTS, _EVENT_COLUMNS),
+            self._copied(rest, REST, _REST_COLUMNS),
+        )
 
     def _csv(self, name: str, columns: dict[str, str]) -> str:
         path = quoted(str(self._folder / f"{name}.csv"))
         return f"read_csv({path}, columns = {columns}, {_AS_CSV})"
 
-    def _copied(self, query: str, name: str) -> list[Path]:
+    def _copied(self, query: str, name: str, columns: dict[str, str]) -> list[Path]:
+        """Write the files of a query on the table of this name. Sorted as they are read, a million
+        rows of text would not fit into the memory; a table lies on disk.
+        """
         folder = self._folder / name
         try:
+            self._connection.execute(f"CREATE TEMP TABLE {name} AS FROM {self._csv(name, columns)}")
+            (self._folder / f"{name}.csv").unlink()
             self._connection.execute(
                 f"COPY ({query}) TO {quoted(str(folder))} (FORMAT parquet, COMPRESSION zstd,"
                 f" ROW_GROUP_SIZE {GROUP_ROWS}, FILE_SIZE_BYTES {FILE_BYTES})"
             )
         except self._error as error:
             raise Refused(f"DuckDB: {str(error).splitlines()[0]}", "DuckDB") from None
-        (self._folder / f"{name}.csv").unlink()
+        self._connection.execute(f"DROP TABLE {name}")
         return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class ParquetItems:
 
     def __init__(self, bucket: Bucket, prefix: str, codec: ItemCodec) -> None:
         self._bucket = bucket
-        self._prefix = prefix
+        self.prefix = prefix
         self._codec = codec
         self._folder = Path(tempfile.mkdtemp(prefix="tallyroll-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -55,26 +55,41 @@ class ParquetItems:
         what is wrong with it, and with files that it does not name.
         """
         try:
-            manifest = read_parquet_manifest(self._bucket, self._prefix)
+            manifest = read_parquet_manifest(self._bucket, self.prefix)
         except ProofMismatch as mismatch:
             fault(str(mismatch))
             return []
-        place = parse_prefix(self._prefix)
+        place = parse_prefix(self.prefix)
         if place:
             wanted = (place.window, table_name(place.pipeline, place.window))
             if (manifest.window, manifest.table) != wanted:
                 of = f"{manifest.window}, table {manifest.table}"
-                fault(f"{parquet_manifest_key(self._prefix)}: of {of}")
-        named = {f"{self._prefix}/{file.name}" for file in manifest.files}
+                fault(f"{parquet_manifest_key(self.prefix)}: of {of}")
+        named = {f"{self.prefix}/{file.name}" for file in manifest.files}
         for kind in (EVENTS, REST):
-            for key in self._bucket.list(f"{self._prefix}/{kind}/"):
+            for key in self._bucket.list(f"{self.prefix}/{kind}/"):
                 if key not in named:
                     fault(f"{key}: the manifest does not name it")
         self._compare_with_proof(fault)
-        return [DataFile(parquet_manifest_key(self._prefix), manifest.items, "")]
+        return [DataFile(parquet_manifest_key(self.prefix), manifest.items, "")]
+
+    def check_proof(self) -> None:
+        """Raise ProofMismatch unless it is proven, its manifest is that of the proof, and all files
+        that this names are there; they are not read.
+        """
+        findings: list[str] = []
+        there = {*self._bucket.list(f"{self.prefix}/")}
+        if proof_key(self.prefix) not in there:
+            findings.append(f"not proven: {proof_key(self.prefix)} is missing")
+        if self.files(findings.append):
+            named = read_parquet_manifest(self._bucket, self.prefix).files
+            keys = (f"{self.prefix}/{file.name}" for file in named)
+            findings += (f"{key}: missing" for key in keys if key not in there)
+        if findings:
+            raise ProofMismatch(findings)
 
     def _compare_with_proof(self, fault: Fault) -> None:
-        key = proof_key(self._prefix)
+        key = proof_key(self.prefix)
         try:
             proven = json.loads(self._bucket.get(key))["manifestDigest"]
         except Missing:
@@ -82,21 +97,21 @@ class ParquetItems:
         except (KeyError, TypeError, ValueError) as error:
             fault(f"proof malformed: {key}: {error!r}")
             return
-        if proven != manifest_digest(self._bucket.get(parquet_manifest_key(self._prefix))):
-            fault(f"{parquet_manifest_key(self._prefix)}: changed since it was proven")
+        if proven != manifest_digest(self._bucket.get(parquet_manifest_key(self.prefix))):
+            fault(f"{parquet_manifest_key(self.prefix)}: changed since it was proven")
 
     def read(self, file: DataFile, fault: Fault) -> Iterator[ArchivedItem]:
         """Stream the items. Calls `fault` with what is wrong, and ends there."""
         try:
-            manifest = read_parquet_manifest(self._bucket, self._prefix)
+            manifest = read_parquet_manifest(self._bucket, self.prefix)
             yield from self._items(manifest, file)
         except ProofMismatch as mismatch:
             for finding in mismatch.findings:
-                fault(f"{self._prefix}/{finding}")
+                fault(f"{self.prefix}/{finding}")
 
     def event_files(self) -> list[Path]:
         """The files of events, fetched. Raises ProofMismatch if one is missing or has changed."""
-        return self._fetched(read_parquet_manifest(self._bucket, self._prefix).events)
+        return self._fetched(read_parquet_manifest(self._bucket, self.prefix).events)
 
     def _items(self, manifest: ParquetManifest, file: DataFile) -> Iterator[ArchivedItem]:
         events, rest = self._fetched(manifest.events), self._fetched(manifest.rest)
@@ -143,7 +158,7 @@ class ParquetItems:
         digest, part = hashlib.sha256(), path.with_suffix(".part")
         try:
             with part.open("wb") as target:
-                for chunk in self._bucket.stream(f"{self._prefix}/{file.name}"):
+                for chunk in self._bucket.stream(f"{self.prefix}/{file.name}"):
                     digest.update(chunk)
                     target.write(chunk)
         except Missing:

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from tallyroll.cdk.alarm_rules import ALARMS, EVENTS, rules_for
+from tallyroll.cdk.alarm_rules import ALARMS, COMPACTING, EVENTS, compacting_rules, rules_for
 from tallyroll.cdk.alarm_values import AlarmRule, MetricNamespace, Watched
 from tallyroll.cdk.annotations import acknowledge
 from tallyroll.cdk.dashboard import make_dashboard
@@ -44,7 +44,7 @@ KEY_LOSSES = ("KMS CMK Deletion", "KMS Imported Key Material Expiration")
 
 class Observability(Construct):
     """One alarm for each of `ALARMS`, one composite alarm for each of `PAGES`, one dashboard.
-    Without an API its alarm is left out.
+    Without an API its alarm is left out; where Parquet is made, there are those of `COMPACTING`.
 
     Pages notify `topic`, alarms notify `tickets`, when they begin and when they are over. A `given`
     topic replaces both, `given_tickets` the latter.
@@ -78,6 +78,8 @@ class Observability(Construct):
             _watch_key(self, options, key, self.topic)
         rules = rules_for(options.settings(), queues.retention_seconds)
         assert rules.keys() == ALARMS.keys()
+        if options.compacts:
+            rules |= compacting_rules()
         if api is None:
             del rules["api-errors"]
         self.alarms = {id_: self._alarm(id_, rule) for id_, rule in rules.items()}
@@ -91,7 +93,7 @@ class Observability(Construct):
             self,
             _construct_id(id_),
             alarm_name=f"{self._options.name}-{id_}",
-            alarm_description=self._described(id_, ALARMS[id_]),
+            alarm_description=self._described(id_, {**ALARMS, **COMPACTING}[id_]),
             metric=self._published.number(rule),
             threshold=rule.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,

@@ -236,8 +236,10 @@ def event(
 
 
 def _fetched(made: Pipeline, found: FoundEvent) -> FoundEvent:
+    from tallyroll.pipeline.buckets import payload
+
     if isinstance(found.what, StoredEvent) and (there := found.what.reference):
-        whole = replace(found.what, payload=made.payload(there), reference=None)
+        whole = replace(found.what, payload=payload(made, there), reference=None)
         return replace(found, what=whole)
     return found
 

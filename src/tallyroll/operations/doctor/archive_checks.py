@@ -7,16 +7,33 @@ from contextlib import suppress
 from functools import partial
 
 from tallyroll.archive.inventory import Archive, detailed
-from tallyroll.archive.layout import find_summary, parse_prefix, proof_key
+from tallyroll.archive.layout import (
+    find_summary,
+    parquet_manifest_key,
+    parse_prefix,
+    proof_key,
+    superseded_by,
+)
+from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.recount import ArchivePass
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import Missing, ProofMismatch, Refused
+from tallyroll.lifecycle.health import PARQUET_LATE_MS
 from tallyroll.model.states import Status, Window
-from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, finding_of, fine
+from tallyroll.model.windows import iso
+from tallyroll.operations.doctor.checkup import (
+    Checkup,
+    Level,
+    Sign,
+    finding,
+    finding_of,
+    fine,
+    warning,
+)
 from tallyroll.operations.doctor.deployment_checks import BUCKET_CALLS
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.ports.bucket import ArchiveBucket
+from tallyroll.ports.bucket import ArchiveBucket, ticket_of
 
 SIGNS_PER_WINDOW = 10
 _PROVEN = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
@@ -113,19 +130,30 @@ def archives(case: Checkup) -> Iterator[Sign]:
 
 
 def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sign]:
+    alone = _alone(case, bucket, window)
     try:
         check_place(window, case.settings.name)
-        check_proof(window, bucket)
+        if alone:
+            alone.check_proof()
+        else:
+            check_proof(window, bucket)
     except ProofMismatch as mismatch:
         text = "; ".join(mismatch.findings)
         if window.status is Status.DROPPED and text.startswith("not proven"):
             text = f"DROPPED WITHOUT A PROOF: {text}"
         return [finding_of(window.id, text, _restore(case, window))]
-    if case.deep:  # then `_verified` reads the manifests, too
+    if case.deep or alone:  # then `_verified` reads the manifests, too, or they were read
         return []
     reading = ArchivePass(bucket, window.attempt.archive, case.store.codec)
     reading.files()
     return [finding_of(window.id, text, _restore(case, window)) for text in reading.findings.first]
+
+
+def _alone(case: Checkup, bucket: ArchiveBucket, window: Window) -> ParquetItems | None:
+    """What is read in the place of a dropped window's archive, if that expires."""
+    dropped = window.status is Status.DROPPED
+    prefix = superseded_by(bucket, window.attempt.archive) if dropped else None
+    return ParquetItems(bucket, prefix, case.store.codec) if prefix else None
 
 
 def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[Sign]:
@@ -134,7 +162,32 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
     if place is None:  # reported by `_unchanged`
         return
     summary = find_summary(prefix, bucket.list(f"{prefix}/AWSDynamoDB/"))
+    if source := _alone(case, bucket, window):
+        prefix = source.prefix
+        summary = parquet_manifest_key(prefix)
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
-    findings = ArchiveReading(bucket, archive, case.store.codec, case.totals).verified().findings
+    reading = ArchiveReading(bucket, archive, case.store.codec, case.totals, source)
+    findings = reading.verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
         yield finding_of(window.id, text, _restore(case, window))
+
+
+def parquet(case: Checkup) -> Iterator[Sign]:
+    """Dropped windows get their Parquet in time, if the pipeline makes any."""
+    bucket, waiting = case.bucket, 0
+    if bucket is None or not case.settings.compacts:
+        yield fine("no Parquet is made")
+        return
+    for ticket in bucket.list(ticket_of(case.settings.name, "")):
+        window = case.catalog.window(ticket.rpartition("/")[2])
+        since = window.times.get(Status.DROPPED) if window else None
+        if window is None or since is None or case.effects.now() - since < PARQUET_LATE_MS:
+            continue
+        waiting += 1
+        if waiting <= SIGNS_PER_WINDOW:
+            yield warning(
+                f"{window.id}: dropped at {iso(since)}, and no Parquet was proven; its archive in"
+                " DynamoDB's layout stays",
+                "The compactor's log says why. `tallyroll archive compact` makes it by hand.",
+            )
+    yield fine(f"dropped windows that wait for their Parquet too long: {waiting}")

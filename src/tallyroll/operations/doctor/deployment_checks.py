@@ -14,7 +14,7 @@ from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import DYNAMODB, store_of
 from tallyroll.operations.doctor.checkup import Checkup, Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials
-from tallyroll.operations.doctor.rights import NEWEST, PACKAGES, SCHEDULED, rights_of
+from tallyroll.operations.doctor.rights import NEWEST, packages_of, rights_of, scheduled_of
 from tallyroll.ports.stack import EventSource, FunctionCard, QueueRules, Rights, ScheduleCard, Stack
 from tallyroll.resources import function_name
 
@@ -90,7 +90,8 @@ def made_again(case: Checkup) -> str:
 @of_stack
 def functions(case: Checkup, stack: Stack) -> Iterator[Sign]:
     """Every function exists, is active, and may run."""
-    for package in PACKAGES:
+    packages = packages_of(case.settings)
+    for package in packages:
         card = case.function(package)
         if _not_yet(case, stack, package):
             yield warning(
@@ -104,7 +105,7 @@ def functions(case: Checkup, stack: Stack) -> Iterator[Sign]:
             yield finding(f"there is no function {name}", made_again(case))
         else:
             yield from _of_function(card)
-    yield fine(f"functions that may run: {len(PACKAGES)}")
+    yield fine(f"functions that may run: {len(packages)}")
 
 
 def _not_yet(case: Checkup, stack: Stack, package: str) -> bool:
@@ -170,8 +171,9 @@ def _of_source(source: EventSource) -> Iterator[Sign]:
 
 @of_stack
 def schedules(case: Checkup, stack: Stack) -> Iterator[Sign]:
-    """Roller, cleanup and dropper run on their schedules."""
-    for package in SCHEDULED:
+    """Roller, cleanup, dropper and perhaps the compactor run on their schedules."""
+    scheduled = scheduled_of(case.settings)
+    for package in scheduled:
         name = function_name(case.settings.name, package)
         card = stack.schedule(package)
         if card is None:
@@ -188,7 +190,7 @@ def schedules(case: Checkup, stack: Stack) -> Iterator[Sign]:
                 f"the schedule {name} calls {card.target}: {package} does not run",
                 f"`aws scheduler get-schedule --name {name}` shows it. {made_again(case)}",
             )
-    yield fine(f"schedules that are enabled: {len(SCHEDULED)}")
+    yield fine(f"schedules that are enabled: {len(scheduled)}")
 
 
 def _enabling(card: ScheduleCard) -> str:
@@ -256,7 +258,8 @@ def policies(case: Checkup) -> Iterator[Sign]:
     if stack is None:
         yield fine("no policies are known")
         return
-    cards = [card for package in PACKAGES if (card := case.function(package))]
+    packages = packages_of(case.settings)
+    cards = [card for package in packages if (card := case.function(package))]
     theirs = [card.role for card in cards]
     looked = 0
     for url, there, actions in (

@@ -60,6 +60,7 @@ EXAMINATIONS: dict[str, Examination] = {
     "corrections": _founded(correction_checks.corrections),
     "bucket": archive_checks.bucket,
     "archives": _founded(archive_checks.archives),
+    "parquet": _founded(archive_checks.parquet),
     "queue": queue_checks.queue,
     "queue-rules": deployment_checks.queue_rules,
     "dead-letters": queue_checks.dead_letters,

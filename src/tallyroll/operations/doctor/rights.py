@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tallyroll.operations.doctor.checkup import Checkup
+from tallyroll.settings import Settings
 
 SCHEDULED = ("roller", "cleanup", "dropper")
 """The functions that run on a schedule."""
@@ -56,15 +57,39 @@ RIGHTS: Mapping[str, Mapping[str, Sequence[str]]] = {
 """The actions by function and resource."""
 
 PACKAGES = tuple(RIGHTS)
-"""The functions of a pipeline."""
+"""The functions of every pipeline."""
+
+COMPACTOR = "compactor"
+"""The function of a pipeline whose archives are made as Parquet."""
+
+OF_COMPACTOR = {
+    CATALOG: ("dynamodb:GetItem",),
+    ARCHIVES: ("s3:GetObject",),
+    BUCKET: ("s3:ListBucket",),
+}
+
+
+def packages_of(settings: Settings) -> tuple[str, ...]:
+    """The functions of a pipeline."""
+    return (*PACKAGES, *_more(settings))
+
+
+def scheduled_of(settings: Settings) -> tuple[str, ...]:
+    """Those that run on a schedule."""
+    return (*SCHEDULED, *_more(settings))
+
+
+def _more(settings: Settings) -> tuple[str, ...]:
+    return (COMPACTOR,) if settings.compacts else ()
 
 
 def rights_of(case: Checkup) -> dict[str, dict[str, Sequence[str]]]:
     """The same with the ARNs of this pipeline's resources, as far as they are known."""
     arns = _arns(case)
+    rights = {**RIGHTS, COMPACTOR: OF_COMPACTOR}
     return {
-        package: {arns[what]: actions for what, actions in wanted.items() if arns.get(what)}
-        for package, wanted in RIGHTS.items()
+        package: {arns[what]: some for what, some in rights[package].items() if arns.get(what)}
+        for package in packages_of(case.settings)
     }
 
 

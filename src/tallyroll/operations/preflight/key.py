@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tallyroll.errors import Missing
 from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
 from tallyroll.operations.doctor.policies import denials, not_granted
+from tallyroll.operations.doctor.rights import packages_of
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.settings.common import INSIGHTS_IN_PLAIN_TEXT
 
@@ -79,7 +80,9 @@ def _policy(of: Preflight, arn: str, policy: str) -> Iterator[Sign]:
     if denied:
         yield _wrong(arn, f"denies {', '.join(denied)}")
     roles = {
-        package: card.role for package in CALLS if (card := of.case.function(package)) is not None
+        package: card.role
+        for package in packages_of(of.planned.settings)
+        if (card := of.case.function(package)) is not None
     }
     lacking = not_granted(policy, _ALL, account)
     if lacking and not roles:
@@ -89,7 +92,8 @@ def _policy(of: Preflight, arn: str, policy: str) -> Iterator[Sign]:
             " cannot name the roles, which the deployment makes",
         )
     for package, role in roles.items():
-        if missing := not_granted(policy, CALLS[package], (*account, role)):
+        calls = CALLS.get(package, _WRITES)  # the compactor's
+        if missing := not_granted(policy, calls, (*account, role)):
             yield _wrong(
                 arn, f"allows {', '.join(missing)} neither to the account ({root}) nor to {role}"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tallyroll.operations.doctor.checkup import Level, Sign, finding, fine, warning
-from tallyroll.operations.doctor.rights import PACKAGES, SCHEDULED
+from tallyroll.operations.doctor.rights import packages_of, scheduled_of
 from tallyroll.operations.preflight.case import Preflight
 from tallyroll.operations.preflight.stack_calls import sets_log_role
 from tallyroll.resources import LOG_ROLE_WRITER, function_name
@@ -51,7 +51,8 @@ def names(of: Preflight) -> Iterator[Sign]:
 
 def _packages(of: Preflight) -> Sequence[str]:
     """The functions of what is to be deployed."""
-    return (*PACKAGES, LOG_ROLE_WRITER) if sets_log_role(of.planned) else PACKAGES
+    packages = packages_of(of.planned.settings)
+    return (*packages, LOG_ROLE_WRITER) if sets_log_role(of.planned) else packages
 
 
 def _stack(of: Preflight) -> Iterator[Sign]:
@@ -97,7 +98,7 @@ def _calls(of: Preflight) -> Iterator[Sign]:
                 f"there is a function {card.name} already: the deployment will fail",
                 f"`aws lambda delete-function --function-name {card.name}`, if nobody needs it.",
             )
-    for package in SCHEDULED:
+    for package in scheduled_of(of.planned.settings):
         if schedule := stack.schedule(package):
             yield finding(
                 f"there is a schedule {schedule.name} already: the deployment will fail",

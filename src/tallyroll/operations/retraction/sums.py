@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 
 from tallyroll.archive.corrections import corrections_copied, listed_corrections
+from tallyroll.archive.layout import superseded_by
 from tallyroll.limits import LISTING_BUCKETS
 from tallyroll.model.periods import Period, PeriodName, day_of, month_of
 from tallyroll.model.states import Window
@@ -57,7 +58,9 @@ class SumsAnew:
         back = 0
         for window in self.windows:
             if window.attempt.archive and not self.dry_run:
-                copied = list(corrections_copied(bucket, window.attempt.archive, window.id))
+                prefix = window.attempt.archive
+                prefix = superseded_by(bucket, prefix) or prefix
+                copied = list(corrections_copied(bucket, prefix, window.id))
                 answers = self.totals.correct(copied)
                 back += sum(each.answer is Answer.FINE for each in answers)
         return back

@@ -72,11 +72,7 @@ def check_together(options: Options) -> None:
         )
     if wrong := wrong_tags(options.tags):
         raise OptionsError(f"{PREFIX}tags {wrong}")
-    if options.snap_start and options.runtime == "python3.11":
-        raise OptionsError(
-            f"{PREFIX}snap_start true: needs {PREFIX}runtime python3.12 or newer; it is"
-            f" {options.runtime}, of which Lambda makes no snapshots"
-        )
+    _check_runtime(options)
     _check_doors(options)
     for name in ("jwt_issuer", "jwt_audience"):
         value = getattr(options, name)
@@ -91,6 +87,19 @@ def check_together(options: Options) -> None:
     options.check_store(transactional=not options.window_keyspace)
     if surplus := options.settings().surplus_of_tables(options.named):
         raise OptionsError(f"{PREFIX}retention_seconds {options.retention_seconds}: {surplus}")
+
+
+def _check_runtime(options: Options) -> None:
+    if options.runtime != RUNTIMES[0]:
+        return
+    needs = f"needs {PREFIX}runtime python3.12 or newer; it is {options.runtime}"
+    if options.snap_start:
+        raise OptionsError(f"{PREFIX}snap_start true: {needs}, of which Lambda makes no snapshots")
+    if options.compacts and options.architecture == "x86_64":
+        raise OptionsError(
+            f"{PREFIX}archive {options.archive}: {needs}, whose C library is too old for DuckDB's"
+            f" wheels for x86_64; or give {PREFIX}architecture arm64"
+        )
 
 
 def _check_doors(options: Options) -> None:

@@ -1,6 +1,6 @@
 """The functions' code: the asset that the package carries, or in a clone a new one of its sources.
 
-`make dist` builds the package's asset into the folder `asset` beside this module: a zip with the
+`make dist` builds the package's asset into the folder `asset` beside this package: a zip with the
 functions, the core and the packages that these import, a zip with what the tracer needs, one with
 the client of a shared cache, and `asset.json`, which names the runtime that their byte-code is for.
 A clone never uses that folder, so its code is never stale.
@@ -29,9 +29,9 @@ from tallyroll.settings.options.rules import PREFIX, OptionsError
 if TYPE_CHECKING:
     from constructs import IConstruct
 
-ASSET = Path(__file__).parent / "asset"
+ASSET = Path(__file__).parents[1] / "asset"
 CODE, TRACER, CACHE, ABOUT = "functions.zip", "tracer.zip", "cache.zip", "asset.json"
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[4]
 _BUILD = "release.prebuilt"
 
 

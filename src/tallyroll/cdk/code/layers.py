@@ -1,5 +1,5 @@
-"""The layer with the driver of Amazon Keyspaces, which has machine code for one runtime and
-architecture: pip fetches its wheels while the CDK bundles, by the versions and hashes of a lock.
+"""Layers of packages that have machine code for one runtime and architecture: pip fetches their
+wheels while the CDK bundles, by the versions and hashes of a lock.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,38 +24,64 @@ from tallyroll.settings.options.rules import PREFIX
 if TYPE_CHECKING:
     from constructs import Construct
 
-LOCK = "keyspaces.txt"
 _ARCHITECTURES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # The oldest C library that a runtime has: python3.11 runs on Amazon Linux 2, newer ones on Amazon
 # Linux 2023. Source: AWS Lambda Developer Guide, "Lambda runtimes".
-_OLDEST, _NEWER = ("2014", "_2_17"), ("_2_28", "_2_34")
+_OLDEST, _NEWER = ("2014", "_2_17", "_2_26"), ("_2_28", "_2_34")
 # Sources of machine code, and what differs from machine to machine.
 _NEEDLESS = ("*.c", "*.h", "*.pxd", "*.pyx", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 Run = Callable[[list[str]], "subprocess.CompletedProcess[str]"]
 
 
-def driver_layer(
-    scope: Construct, options: Options, given: lambda_.ILayerVersion | None
-) -> lambda_.ILayerVersion:
-    """The layer that is given, or a new one. Raises CodeMissingError if the package has no lock
-    file.
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What a layer holds: the name of its lock file, and for users what it is, the option that asks
+    for it and what they can do without it.
     """
-    if given is not None:
-        return given
+
+    lock: str
+    text: str
+    asked_by: str
+    else_: str
+
+    def file(self) -> Path:
+        """The lock file of this clone, or the one that the package carries. Raises
+        CodeMissingError.
+        """
+        for folder in (CLONE / "requirements", ASSET):
+            if (folder / self.lock).is_file():
+                return folder / self.lock
+        raise CodeMissingError(
+            f"this tallyroll was installed without the lock file of {self.text}"
+            f" ({ASSET / self.lock}): install a wheel that `make dist` built, or {self.else_}"
+        )
+
+
+DRIVER = Packages(
+    "keyspaces.txt",
+    "the driver of Amazon Keyspaces",
+    "store keyspaces",
+    "pass in driver= with a layer of your own",
+)
+
+
+def layer(scope: Construct, id_: str, options: Options, packages: Packages) -> lambda_.LayerVersion:
+    """A new layer. Raises CodeMissingError if the package has no lock file, or pip fails."""
+    text = packages.text.removeprefix("the ")
     return lambda_.LayerVersion(
         scope,
-        "Driver",
-        code=_code(options),
-        description=f"Driver of Amazon Keyspaces for {options.runtime} on {options.architecture}",
+        id_,
+        code=_code(options, packages),
+        description=f"{text[:1].upper()}{text[1:]} for {options.runtime} on {options.architecture}",
     )
 
 
-def _code(options: Options) -> lambda_.Code:
-    lock = lock_file()
+def _code(options: Options, packages: Packages) -> lambda_.Code:
+    lock = packages.file()
     about = f"{lock.read_text()}{options.architecture}{options.runtime}"
     bundling = cdk.BundlingOptions(
         image=cdk.DockerImage.from_registry("unused"),  # required, though nothing starts it
-        local=_LocalBundling(lock, options),
+        local=_LocalBundling(packages, options),
     )
     return lambda_.Code.from_asset(
         str(lock.parent),
@@ -64,28 +91,18 @@ def _code(options: Options) -> lambda_.Code:
     )
 
 
-def lock_file() -> Path:
-    """The lock file of this clone, or the one that the package carries. Raises CodeMissingError."""
-    for folder in (CLONE / "requirements", ASSET):
-        if (folder / LOCK).is_file():
-            return folder / LOCK
-    raise CodeMissingError(
-        f"this tallyroll was installed without the driver's lock file ({ASSET / LOCK}): install a"
-        " wheel that `make dist` built, or pass in driver="
-    )
-
-
 @jsii.implements(cdk.ILocalBundling)
 class _LocalBundling:
     """Fetches in this process; an error ends the synthesis, so that Docker is never asked."""
 
-    def __init__(self, lock: Path, options: Options) -> None:
-        self._lock = lock
+    def __init__(self, packages: Packages, options: Options) -> None:
+        self._packages = packages
         self._options = options
 
     def try_bundle(self, output_dir: str, *_whole: Any, **_named: Any) -> bool:
         # The options, of which none is needed: typed as keywords, but passed in one piece.
-        fetch(Path(output_dir), self._lock, self._options.architecture, self._options.runtime)
+        options = self._options
+        fetch(Path(output_dir), self._packages, options.architecture, options.runtime)
         return True
 
 
@@ -93,10 +110,10 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def fetch(folder: Path, lock: Path, architecture: str, runtime: str, run: Run = _run) -> None:
-    """Put what a lock file names into a folder, for a runtime of Lambda. Raises CodeMissingError if
-    pip cannot.
-    """
+def fetch(
+    folder: Path, packages: Packages, architecture: str, runtime: str, run: Run = _run
+) -> None:
+    """Put packages into a folder, for a runtime of Lambda. Raises CodeMissingError if pip fails."""
     target = folder / "python"  # where layers have packages
     version = runtime.removeprefix("python")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -104,12 +121,11 @@ def fetch(folder: Path, lock: Path, architecture: str, runtime: str, run: Run = 
     command += ["--python-version", version, "--target", str(target)]
     for platform in _platforms(architecture, version):
         command += ["--platform", platform]
-    done = run([*command, "--require-hashes", "--requirement", str(lock)])
+    done = run([*command, "--require-hashes", "--requirement", str(packages.file())])
     if done.returncode:
         raise CodeMissingError(
-            f"{PREFIX}store keyspaces: pip could not fetch the driver for {runtime} on"
-            f" {architecture}; pass in driver= with a layer of your own, or look why:"
-            f" {done.stderr.strip()}"
+            f"{PREFIX}{packages.asked_by}: pip could not fetch {packages.text} for {runtime} on"
+            f" {architecture}; {packages.else_}, or look why: {done.stderr.strip()}"
         )
     for pattern in _NEEDLESS:
         for path in sorted(target.rglob(pattern)):

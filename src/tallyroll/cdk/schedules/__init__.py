@@ -1,4 +1,4 @@
-"""The functions that run on a schedule: roller, cleanup and dropper."""
+"""The functions that run on a schedule: roller, cleanup, dropper, perhaps the compactor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, wildcard
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from tallyroll.cdk.ingest import Queues
+from tallyroll.cdk.schedules.compactor import (
+    COMPACTOR_EVERY_MINUTES,
+    acknowledged,
+    make_compactor,
+    may_put_tickets,
+)
 from tallyroll.cdk.storage import Storage
 from tallyroll.resources import function_name
 from tallyroll.settings import Settings
@@ -26,7 +32,8 @@ EVENT_AGE_SECONDS = 60  # the shortest possible; the next call replaces an older
 
 
 class Schedules(Construct):
-    """The roller, as often as the settings say, and cleanup and dropper every five minutes.
+    """The roller, as often as the settings say, cleanup and dropper every five minutes, and the
+    compactor every hour, where the setting `archive` asks for one.
 
     Failed runs are not retried: the next run continues their work.
     """
@@ -45,6 +52,9 @@ class Schedules(Construct):
         self.roller = _roller(self, settings, defaults, storage, queues)
         self.cleanup = _cleanup(self, settings, defaults, storage)
         self.dropper = _dropper(self, settings.name, defaults, storage)
+        self.functions = [self.roller, self.cleanup, self.dropper]
+        if settings.compacts:
+            self.functions.append(make_compactor(self, settings, defaults, storage))
         self.role = iam.Role(
             self,
             "Role",
@@ -57,10 +67,7 @@ class Schedules(Construct):
                     statements=[
                         iam.PolicyStatement(
                             actions=["lambda:InvokeFunction"],
-                            resources=[
-                                one.function.function_arn
-                                for one in (self.roller, self.cleanup, self.dropper)
-                            ],
+                            resources=[one.function.function_arn for one in self.functions],
                         )
                     ]
                 )
@@ -69,6 +76,8 @@ class Schedules(Construct):
         self._every(settings.name, settings.roller_period_ms // 60_000, self.roller)
         self._every(settings.name, CLEANUP_EVERY_MINUTES, self.cleanup)
         self._every(settings.name, CLEANUP_EVERY_MINUTES, self.dropper)
+        for compactor in self.functions[3:]:
+            self._every(settings.name, COMPACTOR_EVERY_MINUTES, compactor)
 
     @property
     def arns(self) -> list[str]:
@@ -145,7 +154,10 @@ def _cleanup(
         package="cleanup",
         memory_mb=FULL_CPU_MB,
         timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
-        statements=permissions.of_cleanup(storage, pipeline, retracts=settings.retracts),
+        statements=[
+            *permissions.of_cleanup(storage, pipeline, retracts=settings.retracts),
+            *may_put_tickets(storage, settings),
+        ],
     )
     acknowledge(
         made.role,
@@ -162,6 +174,7 @@ def _cleanup(
             wildcard(
                 scope, permissions.exports(storage)
             ): "DynamoDB names exports; only those of this pipeline's window tables are meant",
+            **acknowledged(scope, storage, settings),
         },
     )
     return made
