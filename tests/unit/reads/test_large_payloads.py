@@ -61,8 +61,10 @@ def test_no_large_payload_is_read_after_the_deadline() -> None:
     reader = look(pipeline)
     get = pipeline.store.records
 
-    def slow(spec: Spec, key: str, shard: int, after: str, limit: int) -> RecordPage:
-        page = get(spec, key, shard, after, limit)
+    def slow(
+        spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        page = get(spec, key, shard, after, limit, before)
         pipeline.effects.pass_by(TIME_LEFT // 4)
         return page
 
