@@ -19,7 +19,7 @@ from tests.simulation.pipeline import Result
 from tests.simulation.planted import Planted
 
 START_SECONDS_MAX = 120
-NEARBY_SEEDS = 12
+NEARBY_SEEDS = 30
 COUNTED = ("messages", "commits", "steps", "dropped", "faults", "marks")
 A = TypeVar("A")
 B = TypeVar("B")
