@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from tallyroll.ingest import appending
+from tallyroll.ingest.cost import LogCounts
 from tallyroll.model.messages import Message
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Status
@@ -71,7 +71,7 @@ def test_a_logged_key_under_sixteen_writers(crowd: Crowd) -> None:
     assert (tally.n, tally.amount) == (EVENTS, sum(n % 7 for n in range(EVENTS)) * 1_000_000)
     assert there(crowd) == dict.fromkeys((each.id for each in sent), 1)
     assert len(set(watcher.answers)) > 5, "it was hardly watched while it grew"
-    counts = appending.LogCounts()
+    counts = LogCounts()
     for report in crowd.reports:
         counts.add(report.logs)
     assert counts.lost, "no writer was faster than another"

@@ -8,12 +8,13 @@ transactions. Of one slot one position at a time is undecided.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
 from tallyroll import limits
-from tallyroll.errors import Missing, StoreError
+from tallyroll.errors import Missing, Refused, StoreError
+from tallyroll.ingest.cost import LogCounts
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back
 from tallyroll.ingest.placement import Placed
 from tallyroll.ingest.transactions import CommitRun, plan
@@ -29,25 +30,6 @@ from tallyroll.ports.store import Store
 from tallyroll.reasons import Reason
 
 Run = Callable[..., CommitRun]
-
-
-@dataclass(slots=True)
-class LogCounts:
-    """What became of a batch's entries: leaves that were put with them, positions that another
-    writer had taken, slots that were read, of these ended or found full.
-    """
-
-    leaves: int = 0
-    entries: int = 0
-    lost: int = 0
-    slots: int = 0
-    ended: int = 0
-    full: int = 0
-
-    def add(self, other: LogCounts) -> None:
-        """Add those of other entries."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)
@@ -119,6 +101,7 @@ class _Work:
                 self.most = len(appended) // 2  # until what the store refuses is alone
             case Disposition.REJECTED:
                 self.settle(appended[0], fate)
+                self.most = limits.LOG_ENTRIES_MAX
             case _:
                 self.give_up(fate)
         return False
@@ -202,6 +185,10 @@ class Appender:
         try:
             read(spec, works)
         except StoreError as error:
+            if isinstance(error, Refused) and len(works) > 1:  # a damaged leaf is of one slot
+                for work in works:
+                    Appender._reading(spec, [work], read)
+                return
             gone = Fate(Disposition.SHUT_OUT, detail=str(error))
             for work in works:
                 work.give_up(gone if isinstance(error, Missing) else handed_back(str(error)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 from tallyroll.model.records import Increment, Record
@@ -27,6 +27,25 @@ class ItemSizes:
         room = SIZES_KEPT - len(self.some)
         if room and sizes:
             self.some += sizes[:: -(-len(sizes) // room)]
+
+
+@dataclass(slots=True)
+class LogCounts:
+    """What became of a batch's entries: leaves that were put with them, positions that another
+    writer had taken, slots that were read, of these ended or found full.
+    """
+
+    leaves: int = 0
+    entries: int = 0
+    lost: int = 0
+    slots: int = 0
+    ended: int = 0
+    full: int = 0
+
+    def add(self, other: LogCounts) -> None:
+        """Add those of other entries."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)

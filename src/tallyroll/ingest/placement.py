@@ -10,12 +10,11 @@ import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tallyroll import limits
 from tallyroll.errors import Rejected, StoreError
 from tallyroll.ingest.fates import FINAL, Fate, handed_back, rejected
-from tallyroll.logs.entries import LogEntry, check_claimed, entry_of
 from tallyroll.model.acceptance import (
     acceptable_record,
     check_accepts,
@@ -43,6 +42,9 @@ from tallyroll.ports.catalog import Catalog, Claim
 from tallyroll.ports.catalog_cache import CachedCatalog
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+
+if TYPE_CHECKING:
+    from tallyroll.logs.entries import LogEntry
 
 _NO_CALENDAR = "the pipeline has no calendar yet: has the roller run?"
 T = TypeVar("T")
@@ -317,7 +319,9 @@ class Placer:
         if spec := specs[window]:
             rules = (spec, specs.get(span.id)) if case.target else (spec,)
             try:
-                if case.target and (home := specs.get(span.id)):
+                if case.target and (home := specs.get(span.id)) and home.logs:
+                    from tallyroll.logs.entries import check_claimed  # noqa: PLC0415
+
                     check_claimed(envelope, case.message, case.claimed_sent, home)
                 placed = self._assign(case, envelope, ts, spec)
             except Rejected as refused:
@@ -347,7 +351,12 @@ class Placer:
             check_reference(envelope.reference, bucket, name, message.sent)
         home = case.span if case.target else None
         record = acceptable_record(envelope, message, spec, home, self._layout)
-        entry = entry_of(envelope, message, spec, home) if spec.logs else None
+        if not spec.logs:
+            return replace(case, placed=Placed(message, spec, record))
+        from tallyroll.logs.entries import check_id, entry_of  # noqa: PLC0415
+
+        check_id(envelope, message)
+        entry = entry_of(envelope, message, spec, home)
         record = sized(replace(record, plain=True, size=0)) if entry else record
         return replace(case, placed=Placed(message, spec, record, entry))
 

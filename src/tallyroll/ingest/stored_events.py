@@ -11,7 +11,6 @@ from functools import cache, partial
 from tallyroll.errors import Missing, StoreError
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
 from tallyroll.ingest.placement import BatchMessage, Placed
-from tallyroll.logs.reading import stored_beside
 from tallyroll.model.ids import IdentityItem
 from tallyroll.model.records import Record
 from tallyroll.model.states import Status
@@ -92,6 +91,8 @@ class StoredEvents:
         """A stored record of the message's identity, or of one of its identities."""
         try:
             if placed.entry:
+                from tallyroll.logs.reading import stored_beside  # noqa: PLC0415
+
                 spec, record = placed.spec, placed.record
                 if beside := stored_beside(self.store, spec, record, placed.entry, self.effects):
                     return beside

@@ -15,9 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import StoreError
-from tallyroll.ingest.appending import Appended, Appender, LogCounts
 from tallyroll.ingest.batch_notes import BatchNotes
-from tallyroll.ingest.cost import ItemSizes, WriteCost
+from tallyroll.ingest.cost import ItemSizes, LogCounts, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
 from tallyroll.ingest.fates import (
     STORED,
@@ -47,6 +46,7 @@ from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
+    from tallyroll.ingest.appending import Appended
     from tallyroll.ports.totals import Totals
 
 # For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and
@@ -208,9 +208,11 @@ class Writer:
         """Commit one message of each identity; return the fate of every message."""
         keepers = _keepers(placed)
         kept = [each for each, keeper in zip(placed, keepers, strict=True) if keeper is each]
-        appended = self._appended([each for each in kept if each.entry], deadline)
-        report.logs.add(appended.counts)
-        kept = [each for each in kept if each.identity not in appended.fates]
+        logged = [each for each in kept if each.entry]
+        appended = self._appended(logged, deadline) if logged else None
+        if appended:
+            report.logs.add(appended.counts)
+            kept = [each for each in kept if each.identity not in appended.fates]
         fresh = [each for each in kept if each.message.receives == 1]
         again = [each for each in kept if each.message.receives > 1]
         known = self._already_stored(again)
@@ -225,8 +227,10 @@ class Writer:
         done = self._run(
             self.store, commits, self.effects, deadline, self.settings.transactions_at_once
         )
-        done.add(appended.run)
-        done.fates.update(known | appended.fates)
+        done.fates.update(known)
+        if appended:
+            done.add(appended.run)
+            done.fates.update(appended.fates)
         report.cost += done.cost
         report.contended += done.contended
         report.throttled.update(done.throttled)
@@ -247,6 +251,8 @@ class Writer:
 
     def _appended(self, logged: Sequence[Placed], deadline: int) -> Appended:
         """What became of messages that have an entry; those without a fate get records."""
+        from tallyroll.ingest.appending import Appender  # noqa: PLC0415
+
         appender = Appender(self.store, self.effects, self.settings.transactions_at_once)
         return appender.append(logged, self._run, deadline)
 

@@ -32,6 +32,7 @@ from tallyroll.model.stored import logged_events
 from tallyroll.model.windows import Span
 from tallyroll.reasons import Reason
 
+# What decides between log and record holds for all releases: another rule is another `LOGS_RULE`.
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_BYTES = 16
 _NUMBERS_BYTES = 40  # of an entry's two times and its brackets, at the most
@@ -66,22 +67,24 @@ def entry_of(
     """The entry of an event that is logged in a window; None for one that gets a record. Pure in
     what all deliveries of a message share, and in the window's spec. Of a redriven one, `home` is
     the window of its time: elsewhere it gets a record.
-
-    Raises Rejected (bad-id) for an id that looks like that of a leaf.
     """
-    record_id = envelope.id or message.first_id
-    if record_id.startswith(limits.LOG_PREFIX):
-        why = f"must not begin with {limits.LOG_PREFIX!r}, as those of logs do"
-        raise Rejected(Reason.BAD_ID, f"id {record_id!r}: {why}: send it under another id")
     rule = spec.logs.get(envelope.key)
     if rule is None or home not in (None, spec.span) or not is_plain(envelope):
         return None
     assert isinstance(envelope, Event)
     sent = message.first_sent
     ts = event_time(envelope, sent)
-    entry = LogEntry(record_id, ts, envelope.amount, envelope.payload, sent)
-    fits = _UUID.fullmatch(record_id) and sent >= 0 and entry.size <= rule.entry_bytes
+    entry = LogEntry(message.first_id, ts, envelope.amount, envelope.payload, sent)
+    fits = _UUID.fullmatch(message.first_id) and sent >= 0 and entry.size <= rule.entry_bytes
     return entry if fits else None
+
+
+def check_id(envelope: Envelope, message: Message) -> None:
+    """Raise Rejected (bad-id) for an id that looks like that of a leaf, in a window with logs."""
+    record_id = envelope.id or message.first_id
+    if record_id.startswith(limits.LOG_PREFIX):
+        why = f"must not begin with {limits.LOG_PREFIX!r}, as those of logs do"
+        raise Rejected(Reason.BAD_ID, f"id {record_id!r}: {why}: send it under another id")
 
 
 def check_claimed(envelope: Envelope, message: Message, claimed: int | None, home: Spec) -> None:
@@ -137,7 +140,7 @@ def leaf_record(
         ts=entries[0].ts,
         n=len(entries),
         amount=sum(each.amount for each in entries),
-        digest=DIGEST_VERSION + blake2b(ids + text, digest_size=16).digest(),
+        digest=DIGEST_VERSION + blake2b(ids + text + b"e" * ends, digest_size=16).digest(),
         series=tuple(sorted(sixtieths.items())),
         data=ids + zlib.compress(text),
         format=FORMAT_LOG_END if ends else FORMAT_LOG,

@@ -167,5 +167,7 @@ def check_leaf(what: object) -> None:
 
 def event_line(key: str, event: StoredEvent) -> str:
     """An event as one line of JSON that `tallyroll send` reads, with the exact value."""
-    sent = Event(key, event.id, event.ts, event.amount, event.payload, reference=event.reference)
+    # Ids of logs are no event's own: a window with logs would reject them.
+    own = event.id.removeprefix("~") if event.message else event.id
+    sent = Event(key, own, event.ts, event.amount, event.payload, reference=event.reference)
     return message_body(sent) if event.reference else event_body(sent)

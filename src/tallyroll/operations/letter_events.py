@@ -109,7 +109,8 @@ class LetterEvent:
         said = f"is of {iso(claim.sent)}" if claim.sent is not None else "says no time of sending"
         return (
             f"it was sent at {iso(self.letter.first_sent)}, but the claim of its id {said}, and its"
-            " key is logged: look for it with `tallyroll events`; if it did not count, send it anew"
+            " key is logged: look for its message in the answers of /v1/events; if it did not"
+            " count, send it anew"
         )
 
     def message(self, target: WindowId, now: int) -> Message:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tallyroll.ingest import appending, placement
+from tallyroll.ingest import appending
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
-from tallyroll.logs import slots
+from tallyroll.logs import entries, slots
 from tallyroll.logs.entries import entry_of
 from tallyroll.logs.slots import Slot, SlotStep
 from tallyroll.model.specs import log_rule
@@ -25,7 +25,7 @@ def slot_by_the_time_of_delivery(patch: Patch) -> None:
         entry = entry_of(envelope, message, *rest)
         return entry and entry._replace(sent=entry.sent + 20_000 * (message.receives - 1))
 
-    patch.setattr(placement, "entry_of", delivered)
+    patch.setattr(entries, "entry_of", delivered)
 
 
 def slot_by_the_writers_own_settings(patch: Patch) -> None:

@@ -12,15 +12,17 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item, stored_item
+from tallyroll.adapters.memory import MemoryStore
 from tallyroll.archive.parquet.rows import converted, restored
 from tallyroll.errors import ProofMismatch, SettingsError
 from tallyroll.ingest import appending
+from tallyroll.ingest.cost import LogCounts
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.logs.entries import entries_in, leaf_record, slot_of
 from tallyroll.logs.reading import read_slots
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.records import Record
-from tallyroll.model.stored import StoredEvent, events_of
+from tallyroll.model.stored import StoredEvent, event_line, events_of
 from tallyroll.operations.letter_events import LetterOutcome
 from tallyroll.ports.catalog import Claim
 from tallyroll.ports.store import Outcome, Verdict
@@ -70,7 +72,7 @@ def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
     more = [*batch, sent(pipeline, 10)]
     report = write(pipeline, *(replace(each, receives=2) for each in more))
     assert (report.events, report.duplicates) == (1, 10)
-    assert report.logs == appending.LogCounts(leaves=1, entries=1, slots=1)
+    assert report.logs == LogCounts(leaves=1, entries=1, slots=1)
     assert pipeline.tally("k") == (11, 46_000_000)
     assert [each.n for each in stored(pipeline)] == [10, 1]
 
@@ -119,6 +121,50 @@ def test_what_the_store_refuses_is_rejected_alone() -> None:
     pipeline.store.script = [refused, refused, None]
     report = write(pipeline, *(sent(pipeline, number) for number in range(2)))
     assert (report.events, report.rejected) == (1, {Reason.REFUSED_BY_STORE: 1})
+
+
+def test_one_poison_entry_costs_few_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(LOGGED)
+    commit = MemoryStore.commit
+
+    def picky(self: Any, spec: Any, records: Any, increments: Any) -> Outcome:
+        if any(each.amount % 10**6 == 7 * 10**5 for each in records):
+            return Outcome(Verdict.INVALID, detail="no")
+        return commit(self, spec, records, increments)
+
+    monkeypatch.setattr(MemoryStore, "commit", picky)
+    batch = [sent(pipeline, number, value=0.7 if number == 30 else 1) for number in range(60)]
+    report = write(pipeline, *batch)
+    assert (report.events, report.rejected) == (59, {Reason.REFUSED_BY_STORE: 1})
+    assert not any(each.plain for each in stored(pipeline))
+
+
+def test_a_damaged_leaf_holds_up_its_own_slot_alone() -> None:
+    pipeline = opened(LOGGED)
+    write(pipeline, sent(pipeline, 1))
+    items = pipeline.store.items(pipeline.spec().table)
+    (name,) = [each for each in items if each[1].startswith("e#")]
+    items[name] = {**items[name], "data": {"B": b"damaged"}}
+    other = replace(sent(pipeline, 2), sent=NOW - 400)
+    report = write(pipeline, replace(sent(pipeline, 3)), other)
+    assert (report.events, len(report.failures)) == (1, 1)
+
+
+def test_a_letter_of_a_leafs_id_stops_no_redrive() -> None:
+    pipeline = opened(LOGGED)
+    for body in ({"key": "k", "id": "~log.1", "ts": NOW}, {"key": "k", "id": "good", "ts": NOW}):
+        pipeline.queue.send(json.dumps(body))
+        (message,) = pipeline.queue.receive()
+        pipeline.queue.reject([Rejection(message, Reason.EXPIRING, "late", WINDOW)])
+    courses = [each.course for each in Operator(pipeline).redrive()]
+    assert courses == [LetterOutcome.REDRIVEN, LetterOutcome.REDRIVEN]
+
+
+def test_what_is_listed_can_be_sent_again() -> None:
+    pipeline = opened(LOGGED)
+    write(pipeline, sent(pipeline, 1))
+    (event,) = events_of(stored(pipeline)[0])
+    assert pipeline.write(event_line("k", event)).events == 1
 
 
 def test_behind_a_shut_gate_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from tallyroll.errors import Refused, Rejected
 from tallyroll.logs.entries import (
     LogEntry,
     SlotName,
+    check_id,
     entries_in,
     entry_of,
     leaf_record,
@@ -93,9 +94,14 @@ def test_log_or_record_follows_from_message_and_spec(
 def test_an_id_of_a_leaf_is_rejected() -> None:
     for event in (Event("k", "~log.1", None, 1, None), Packet("j", "~log.1", NOW, ((0, 1, None),))):
         with pytest.raises(Rejected, match="must not begin with '~log"):
-            entry_of(event, message(), SPEC)
+            check_id(event, message())
+        assert entry_of(event, message(), SPEC) is None
     with pytest.raises(Rejected, match="must not begin with '~log"):
-        entry_of(Event("k", None, None, 1, None), message("~log.1"), SPEC)
+        check_id(Event("k", None, None, 1, None), message("~log.1"))
+
+
+def test_a_leaf_that_ends_its_slot_is_another_one() -> None:
+    assert leaf(0, 1).digest != leaf(0, 1, ends=True).digest
 
 
 def test_only_the_prefix_without_a_gap_counts() -> None:
