@@ -100,7 +100,7 @@ firstday: $(VENV)/dev.stamp ### Time a newcomer's first steps, from a fresh clon
 oncall: $(VENV)/dev.stamp ### Plant faults, one after another; time how `doctor` names each cause (FAULT=roller)
 	@$(PY) -m benchmarks.on_call "$(FAULT)"
 
-simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows)
+simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows or logs)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
 		$(if $(RESUME),--resume $(RESUME)) $(if $(STORE),--store $(STORE)) \

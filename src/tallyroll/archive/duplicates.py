@@ -29,25 +29,24 @@ def digests_of(found: ArchivedItem) -> list[bytes]:
     """Digests of what may be in an archive once: of the item's primary key, and of the messages of
     plain events of logged keys, be they in a log or a record.
     """
-    digests = [key_digest(found.item)]
-    record = found.holds
-    if isinstance(record, Record) and (record.logged or record.plain):
-        for message in _messages(record):
-            text = f"message {len(record.key)} {record.key}{message}"
-            digests.append(blake2b(text.encode(), digest_size=DIGEST_BYTES).digest())
-    return digests
-
-
-def _messages(record: Record) -> list[str]:
-    return [each.message or record.id for each in events_of(record)]
+    messages = _messages(found)
+    texts = (f"message {len(key)} {key}{message}" for key, message in messages)
+    own = [blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
+    return [key_digest(found.item), *own]
 
 
 def _names(found: ArchivedItem) -> list[str]:
-    """What the digests are of."""
+    """What these digests are of."""
+    messages = _messages(found)
+    return [f"item {found.item}", *(f"the event of message {each!r}" for _, each in messages)]
+
+
+def _messages(found: ArchivedItem) -> list[tuple[str, str]]:
+    """The (key, message id) of each plain event of a logged key in an item."""
     record = found.holds
-    logged = isinstance(record, Record) and (record.logged or record.plain)
-    messages = _messages(record) if isinstance(record, Record) and logged else []
-    return [f"item {found.item}", *(f"the event of message {each!r}" for each in messages)]
+    if not isinstance(record, Record) or not (record.logged or record.plain):
+        return []
+    return [(record.key, each.message or record.id) for each in events_of(record)]
 
 
 def split_digests(digests: Sequence[bytes], parts: int) -> list[bytes]:
@@ -81,7 +80,7 @@ def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> 
     places: dict[bytes, list[str]] = {digest: [] for digest in digests}
     names: dict[bytes, str] = {}
     for found in items:
-        for digest, name in zip(digests_of(found), _names(found), strict=False):
+        for digest, name in zip(digests_of(found), _names(found), strict=True):
             if digest in places:
                 names[digest] = name
                 places[digest].append(f"{found.file} line {found.line}")

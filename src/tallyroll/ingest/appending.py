@@ -34,8 +34,8 @@ Run = Callable[..., CommitRun]
 
 @dataclass(slots=True)
 class Appended:
-    """The fates of messages by their identities, but for those that need a record; the run of the
-    leaves' commits; and what it took.
+    """The result for entries. `fates` has the fate of each message by its identity; a message that
+    needs a record has none. `run` has the commits of the leaves.
     """
 
     fates: dict[Identity, Fate] = field(default_factory=dict)

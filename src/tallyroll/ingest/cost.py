@@ -31,8 +31,8 @@ class ItemSizes:
 
 @dataclass(slots=True)
 class LogCounts:
-    """What became of a batch's entries: leaves that were put with them, positions that another
-    writer had taken, slots that were read, of these ended or found full.
+    """How a batch's entries were logged. It counts the leaves that were put, their entries, the
+    positions that were lost to other writers, and the slots that were read, ended, or found full.
     """
 
     leaves: int = 0

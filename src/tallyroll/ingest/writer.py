@@ -250,7 +250,7 @@ class Writer:
         ]
 
     def _appended(self, logged: Sequence[Placed], deadline: int) -> Appended:
-        """What became of messages that have an entry; those without a fate get records."""
+        """Put the entries of messages into logs. A message that gets no fate needs a record."""
         from tallyroll.ingest.appending import Appender  # noqa: PLC0415
 
         appender = Appender(self.store, self.effects, self.settings.transactions_at_once)
