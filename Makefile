@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # How many processes run the tests; each starts a DynamoDB Local of its own.
 JOBS ?= 2
+# In CI the tests are traced once: by `make test`, and what that leaves out by `make proof`.
+TRACED := $(if $(CI),--cov --cov-report= --cov-fail-under=0)
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -49,22 +51,25 @@ else
 	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m tests.harness.browser install
-	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 $(TRACED)
 endif
 
+# The seeds take what the tests leave of the processors while they wait.
 proof: $(VENV)/dev.stamp engine ## Run what `make test` leaves out, coverage, and 200 fresh seeds of the simulation
 	@$(PY) -m release.cdk_command install
 	@$(PY) -m tests.harness.ministack install
 	@$(PY) -m tests.harness.browser install
-	@$(PY) -m coverage erase && rm -f coverage.json
-	@TALLYROLL_TIER=proof $(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 \
-		--cov --cov-report=term --cov-report=json; \
+	@$(if $(CI),,$(PY) -m coverage erase;) rm -f coverage.json
+	@nice -n 19 $(PY) -m tests.simulation.run --jobs $(JOBS) --seeds 200 --from $$(date +%s) \
+		>.seeds.log 2>&1 & seeds=$$!; trap 'kill $$seeds' INT TERM HUP; \
+	TALLYROLL_TIER=proof $(PY) -m pytest -n $(JOBS) --dist worksteal --durations=30 \
+		--cov $(if $(CI),--cov-append) --cov-report=json; \
 	status=$$?; test ! -f coverage.json || $(PY) -c 'import json; \
 		t = json.load(open("coverage.json"))["totals"]; \
 		print("coverage of the core: {percent_statements_covered_display} % of statements, " \
 		"{percent_branches_covered_display} % of branches".format_map(t))'; \
-	exit $$status
-	@$(PY) -m tests.simulation.run --jobs $(JOBS) --seeds 200 --from $$(date +%s)
+	wait $$seeds || { status=1; cat .seeds.log; }; \
+	grep -B 2 violations .seeds.log; exit $$status
 
 test-matrix: $(VENV)/dev.stamp ### Run the unit tests and laws on Python 3.11 to 3.14, as far as there are (ARGS="3.12")
 	@$(PY) -m release.matrix --jobs $(JOBS) $(ARGS)
@@ -75,7 +80,9 @@ bench: $(VENV)/dev.stamp engine ### Compare with other ways to count, and measur
 	@$(PY) -m benchmarks.suffixes
 	@$(PY) -m benchmarks.decoding
 	@$(PY) -m benchmarks.sizing
+	@$(PY) -m benchmarks.logs
 	@$(PY) -m benchmarks.archiving $(RECORDS)
+	@$(PY) -m benchmarks.columnar 50000 --mixed 200000
 	@$(PY) -m benchmarks.sealing $(KEYS)
 	@$(PY) -m benchmarks.redriving
 	@$(PY) -m benchmarks.retracting
@@ -100,7 +107,7 @@ firstday: $(VENV)/dev.stamp ### Time a newcomer's first steps, from a fresh clon
 oncall: $(VENV)/dev.stamp ### Plant faults, one after another; time how `doctor` names each cause (FAULT=roller)
 	@$(PY) -m benchmarks.on_call "$(FAULT)"
 
-simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows or logs)
+simulate: $(VENV)/dev.stamp ### Simulate faults (SEEDS=10000 FROM=0; SEED=7 replays; BUGS=all plants bugs; RESUME=file; STORE=rows, logs or parquet)
 	@$(PY) -m tests.simulation.run --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(BUGS),--bugs $(BUGS)) \
 		$(if $(RESUME),--resume $(RESUME)) $(if $(STORE),--store $(STORE)) \

@@ -1,136 +1,103 @@
-"""Which library writes and reads an archive's rows as Parquet at the least cost.
+"""What archives as Parquet take: bytes, time and memory, beside those in DynamoDB's layout.
 
-    python -m benchmarks.columnar [ROWS] [--library duckdb]
+    python -m benchmarks.columnar [EVENTS] [--mixed EVENTS]
 
-Installs each library with what it needs into a directory of its own, and lets it write the same
-rows, which come in no order, sorted by key, and read them back as Python's values, each in a
-process of its own. The asset is what the directory holds without bytecode. A row's cost
-is processor time, less that of making the rows.
+Makes windows of events, archived as the exporter does, and lets each step run in a process of its
+own: the proof of that archive, the conversion of items in memory, and the whole compaction, which
+reads, converts, writes, reads back and proves. Of the mixed window it asks the files by DuckDB, and
+compares what DuckDB, pyarrow and pandas read; the two are installed for that, into a directory.
+Seconds are those of one core.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from benchmarks.columnar_rows import ROWS, rows
-from benchmarks.columnar_writers import READERS, WRITERS
-from benchmarks.processes import cpu_seconds, spawned, taken, tell_taken
+from benchmarks.columnar_phases import PHASES
+from benchmarks.columnar_readings import installed, readings
+from benchmarks.columnar_windows import SHAPES, Exported, exported
+from benchmarks.processes import Taken, spawned, taken
 from benchmarks.tables import Rows, show
+from tallyroll.adapters.directory import DirectoryBucket
 
 MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """A library: what is installed for it, and what it lacks of what an archive needs."""
-
-    packages: tuple[str, ...]
-    licence: str
-    lacks: str = ""
-
-
-LIBRARIES = {
-    "duckdb": Library(("duckdb",), "MIT"),
-    "pyarrow": Library(("pyarrow",), "Apache-2.0", "SQL; sorts in memory alone"),
-    "polars": Library(("polars",), "MIT", "sorts in memory alone, read from rows"),
-    "fastparquet": Library(("fastparquet",), "Apache-2.0", "SQL, decimals; sorts by pandas"),
-    "arro3": Library(
-        ("arro3-core", "arro3-io"), "MIT or Apache-2.0", "SQL, sorting, decimals of Python's"
-    ),
-}
+EVENTS, MIXED = 200_000, 1_000_000
+EVENTS_A_KEY = 100
+READ = "mixed"
+PHASES_OF_ALL = ("proof", "convert", "whole")
 
 
 def main() -> None:
-    """Compare them, or as a child write and read with one."""
+    """Measure and print tables; or be the process that is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", type=int, nargs="?", default=ROWS)
-    parser.add_argument("--library", choices=LIBRARIES, action="append")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="install there, or find it there")
-    parser.add_argument("--child", choices=LIBRARIES, help=argparse.SUPPRESS)
+    parser.add_argument("events", type=int, nargs="?", default=EVENTS)
+    parser.add_argument("--mixed", type=int, default=MIXED, help="events of the mixed window")
+    parser.add_argument("--shape", choices=SHAPES, action="append")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="install libraries there")
+    parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
+    parser.add_argument("--dir", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.child:
-        _child(asked.child, asked.rows)
+    if asked.phase:
+        PHASES[asked.phase](asked.dir, asked.shape[0], asked.events)
         return
-    table: Rows = [
-        ("library", "licence", "MiB", "peak MiB", "written/s", "read/s", "file MiB", "lacks")
-    ]
-    table += [_compared(name, asked.rows, asked.keep) for name in asked.library or LIBRARIES]
-    note = f"{asked.rows:,} rows; a second is one of one core's"
-    show("Parquet of an archive's rows, by library", table, note)
+    sizes: Rows = [("window", "bytes/event", "Parquet", "ratio", "rows/s made", "rows/s written")]
+    times: Rows = [("window", "export s", "proof s", "Parquet s", "ratio", "peak MiB")]
+    for shape in asked.shape or SHAPES:
+        events = asked.mixed if shape == READ else asked.events
+        with tempfile.TemporaryDirectory() as folder:
+            json = exported(DirectoryBucket(Path(folder)), SHAPES[shape](events, _keys(events)))
+            proof, made, whole = (_run(name, folder, shape, events) for name in PHASES_OF_ALL)
+            sizes.append((shape, *_sizes(json, whole, events), *_rates(made)))
+            times.append((shape, *_times(json, proof, whole), f"{whole.peak_mib:.0f}"))
+            if shape == READ:
+                _read(folder, shape, events, asked.keep)
+    rates = "made: of items in memory, and compared with them; written: also sorted, and in files"
+    show("Bytes and rows", sizes, rates)
+    show("Seconds of a core, and memory", times, "ratio: to the seconds of export and proof")
 
 
-def _compared(name: str, count: int, kept: Path | None) -> tuple[str, ...]:
-    library = LIBRARIES[name]
-    with tempfile.TemporaryDirectory() as folder:
-        asset = kept / name if kept else Path(folder)
-        if not (kept and asset.exists()):
-            _install(library, asset)
-        size = _size(asset)
-        run = taken(
-            spawned("benchmarks.columnar", {"PYTHONPATH": str(asset)}, str(count), "--child", name)
-        )
+def _keys(events: int) -> int:
+    return max(1, events // EVENTS_A_KEY)
+
+
+def _rates(made: Taken) -> tuple[str, ...]:
+    rows = made.seconds["rows"]
+    return tuple(f"{rows / made.seconds[name]:,.0f}" for name in ("convert", "files"))
+
+
+def _sizes(json: Exported, whole: Taken, events: int) -> tuple[str, ...]:
+    size = whole.seconds["bytes"]
+    return f"{json.bytes / events:.1f}", f"{size / events:.1f}", f"{size / json.bytes:.2f}"
+
+
+def _times(json: Exported, proof: Taken, whole: Taken) -> tuple[str, ...]:
+    today, now = (json.seconds, proof.seconds["proof"]), whole.seconds["whole"]
+    return (*(f"{each:.1f}" for each in (*today, now)), f"{now / sum(today):.2f}")
+
+
+def _run(phase: str, folder: str, shape: str, events: int) -> Taken:
+    arguments = (str(events), "--phase", phase, "--dir", folder, "--shape", shape)
+    run = taken(spawned("benchmarks.columnar", {}, *arguments))
     if run.problems:
-        raise RuntimeError(f"{name}: {run.problems}")
-    took = run.seconds
-    return (
-        *(name, library.licence, f"{size / MIB:.0f}"),
-        *(f"{run.peak_mib:.0f}", f"{count / took['written']:,.0f}", f"{count / took['read']:,.0f}"),
-        *(f"{took['bytes'] / MIB:.1f}", library.lacks),
+        raise RuntimeError(f"{shape}, {phase}: {run.problems}")
+    return run
+
+
+def _read(folder: str, shape: str, events: int, kept: Path | None) -> None:
+    asked = _run("query", folder, shape, events).seconds
+    print(
+        f"{shape}: the query of docs/archive.md over JSON {asked['json']:.2f} s,"
+        f" SELECT key, count(*) {asked['count']:.3f} s: {asked['json'] / asked['count']:.0f} times"
+        f" faster. {asked['groups']:.0f} groups of rows, of which one key's rows are in at most"
+        f" {asked['groups of a key']:.0f}."
     )
-
-
-def _install(library: Library, target: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run(
-        [*pip, "--only-binary", ":all:", "--target", target, *library.packages],
-        check=True,
-    )  # pip warns of what else is installed
-
-
-def _size(folder: Path) -> int:
-    """The bytes of all files without bytecode."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return sum(path.stat().st_size for path in files)
-
-
-def _child(name: str, count: int) -> None:
-    made = _cpu(lambda: sum(map(len, rows(count))))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        written = _cpu(partial(WRITERS[name], rows(count), path)) - made
-        problems: list[str] = []
-        read = _cpu(lambda: problems.extend(_read_wrong(READERS[name](path), count)))
-        size = path.stat().st_size
-    tell_taken({"written": written, "read": read, "bytes": float(size)}, problems)
-
-
-def _cpu(work: Callable[[], Any]) -> float:
-    began = cpu_seconds()
-    work()
-    return cpu_seconds() - began
-
-
-def _read_wrong(found: Iterator[list[tuple[Any, ...]]], count: int) -> Iterator[str]:
-    """What is wrong with the rows that were read: their number, order or sum."""
-    number, total, last = 0, 0.0, ""
-    for some in found:
-        number += len(some)
-        total += float(sum(row[4] for row in some))
-        if some[0][0] < last:
-            yield f"key {some[0][0]!r} comes after {last!r}"
-        last = some[-1][0]
-    if number != count:
-        yield f"{number} rows"
-    if abs(total - sum(index % 7 + 0.25 for index in range(count))) > 1:
-        yield f"the sum is {total}"
+    with installed(kept) as libraries:
+        found = readings(Path(folder), libraries)
+    print(f"what was read: {', '.join(f'{name} {digest}' for name, digest in found.items())}")
+    if len(set(found.values())) != 1:
+        raise RuntimeError("they do not agree")
 
 
 if __name__ == "__main__":

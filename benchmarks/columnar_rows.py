@@ -1,4 +1,4 @@
-"""Rows as an archive has them, for `benchmarks.columnar`."""
+"""Rows as an archive has them, for `benchmarks.columnar_libraries`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writers and readers that `benchmarks.columnar` compares, one pair a library.
+"""The writers and readers that `benchmarks.columnar_libraries` compares, one pair a library.
 
 Each library is imported where it is used: only its own process has it. Files are compressed by
 ZSTD, sorted by key, time and id, in groups of 8,192 rows.

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from random import Random
 from typing import Any
@@ -24,6 +25,8 @@ from benchmarks.peers.ways import dynamodb_client, make_table
 from benchmarks.processes import cpu_seconds
 from benchmarks.tables import Rows, show
 from local.aws.embedded import Embedded
+from tallyroll.ingest.appending import OLD_MS
+from tallyroll.ingest.writer import Writer
 from tallyroll.limits import READ_UNIT_BYTES
 from tallyroll.model.items import sized
 from tallyroll.model.messages import Message
@@ -52,9 +55,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a way took, and how many events it has."""
+    """What a way took, write and read units apart, and how many events it has."""
 
-    units: float
+    writes: float
+    reads: float
+    requests: int
     seconds: float
     cpu: float
     counted: int
@@ -73,14 +78,18 @@ def batches_of(case: Case, begin: int) -> list[list[list[Message]]]:
         )
         for number in range(case.events)
     ]
+    if case.backlog:
+        chance.shuffle(messages)
     again = [
-        (min(case.events, number + int(chance.random() * 3 * case.rate)), message)
+        (
+            # a deep backlog outlasts its messages' time in flight
+            case.events if case.backlog else number + int(chance.random() * 3 * case.rate),
+            replace(message, receives=2),
+        )
         for number, message in enumerate(messages)
         if chance.random() < AGAIN
     ]
     queue = sorted([*enumerate(messages), *again], key=lambda each: each[0])
-    if case.backlog:
-        chance.shuffle(queue)
     found: list[list[list[Message]]] = [[] for _ in range(case.writers)]
     for first in range(0, len(queue), case.rate):
         batches: list[list[Message]] = [[] for _ in found]
@@ -102,18 +111,22 @@ def paced(batches: Batches, phase: float) -> Iterator[Sequence[Message]]:
 def work(
     way: str, settings: Settings, batches: Batches, pace: float | None, ready: Any, done: Any
 ) -> None:
-    """One writer's part, in a process of its own: tells units, seconds and seconds of CPU."""
+    """One writer's part, in a process of its own: tells units (written and read), requests,
+    seconds, and seconds of CPU, without those of its start.
+    """
     pipeline = Pipeline(settings)
     pipeline.catalog.calendar()
+    written = partial(_written, pipeline.store, pipeline.writer)
+    added = partial(_added, settings, dynamodb_client(), way)
     ready.wait()
     began, cpu = time.perf_counter(), cpu_seconds()
     batches = batches if pace is None else paced(batches, pace)
-    units = _added(settings, batches, way) if way in ADDING else _written(pipeline, batches)
-    done.put((units, time.perf_counter() - began, cpu_seconds() - cpu))
+    units = (added if way in ADDING else written)(batches)
+    done.put((*units, time.perf_counter() - began, cpu_seconds() - cpu))
 
 
-def _added(settings: Settings, batches: Batches, way: str) -> float:
-    client, units = dynamodb_client(), 0
+def _added(settings: Settings, client: Any, way: str, batches: Batches) -> tuple[float, float, int]:
+    units = 0
     for batch in batches:
         for n in [1] * len(batch) if way == "add" else [len(batch)]:
             client.update_item(
@@ -123,38 +136,51 @@ def _added(settings: Settings, batches: Batches, way: str) -> float:
                 ExpressionAttributeValues={":n": {"N": str(n)}},
             )
             units += 1
-    return units
+    return units, 0.0, units
 
 
-def _written(pipeline: Pipeline, batches: Batches) -> float:
-    units = 0.0
-    store = pipeline.store
-    records, lookup = store.records, store.lookup
+def _written(store: Any, writer: Writer, batches: Batches) -> tuple[float, float, int]:
+    """Write units, read units and requests for the records of the writer's batches."""
+    writes = reads = 0.0
+    requests = 0
+    lookup, commit = store.lookup, store.commit
 
-    def read(*given: Any) -> Any:
-        nonlocal units
-        page = records(*given)
-        units += max(1, -(-sum(sized(each).size for each in page.records) // READ_UNIT_BYTES))
-        return page
+    def counting(verb: Any, price: float) -> Any:
+        def read(*given: Any) -> Any:
+            nonlocal reads, requests
+            requests += 1
+            page = verb(*given)
+            size = sum(sized(each).size for each in page.records)
+            reads += price * max(1, -(-size // READ_UNIT_BYTES))
+            return page
+
+        return read
 
     def looked_up(spec: Any, names: Any) -> Any:
-        nonlocal units
-        units += len(names)
+        nonlocal reads, requests
+        requests += 1
+        reads += len(names)
         return lookup(spec, names)
 
-    store.records, store.lookup = read, looked_up  # type: ignore[assignment,method-assign]
-    writer = pipeline.writer
+    def committed(*given: Any) -> Any:
+        nonlocal requests
+        requests += 1
+        return commit(*given)
+
+    store.commit = committed
+    store.records, store.lookup = counting(store.records, 1), looked_up
+    store.records_eventually = counting(store.records_eventually, 0.5)
     for batch in batches:
         left: Sequence[Message] = batch
         while left:
             report = writer.write(left, TIME_LEFT_MS)
-            units += report.cost.total
+            writes += report.cost.total
             left = [
                 replace(each, receives=each.receives + 1)
                 for each in left
                 if each.id in report.failures
             ]
-    return units
+    return writes, reads, requests
 
 
 def measured(aws: Embedded, case: Case, way: str, name: str, *, pace: bool = False) -> Measured:
@@ -168,7 +194,8 @@ def measured(aws: Embedded, case: Case, way: str, name: str, *, pace: bool = Fal
     pipeline.roller.run(TIME_LEFT_MS)
     calendar = pipeline.catalog.calendar()
     assert calendar
-    begin = max(calendar.genesis, int(time.time() * 1000) - case.events * 1_000 // case.rate)
+    age = case.events * 1_000 // case.rate + (OLD_MS if case.backlog else 0)
+    begin = max(calendar.genesis, int(time.time() * 1000) - age)
     context = get_context("spawn")
     ready, done = context.Barrier(case.writers + 1), context.Queue()
     parts = batches_of(case, begin)
@@ -189,8 +216,8 @@ def measured(aws: Embedded, case: Case, way: str, name: str, *, pace: bool = Fal
         there = int(client.get_item(TableName=name, Key={"pk": {"S": KEY}})["Item"]["n"]["N"])
     else:
         there = pipeline.reader.count(KEY, None, None).events
-    units, seconds, cpu = zip(*told, strict=True)
-    return Measured(sum(units), max(seconds), sum(cpu), there)
+    writes, reads, requests, seconds, cpu = zip(*told, strict=True)
+    return Measured(sum(writes), sum(reads), sum(requests), max(seconds), sum(cpu), there)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -210,7 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measured(aws, Case(2_000, 1_000, 1), "log", "warm")
         for writers in given.writers:
             case = Case(given.events, given.rate, writers, given.backlog)
-            rows: Rows = [("way", "units an event", "events/s", "CPU us an event", "counted")]
+            heads = ("units an event", "of these read", "requests", "events/s", "CPU us", "counted")
+            rows: Rows = [("way", *heads)]
             for round_ in range(given.rounds):
                 for way in given.ways:
                     one = measured(aws, case, way, f"{way}-{writers}-{round_}", pace=given.paced)
@@ -218,7 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     rows.append(
                         (
                             way,
-                            f"{one.units / case.events:.3f}",
+                            f"{(one.writes + one.reads) / case.events:.3f}",
+                            f"{one.reads / case.events:.3f}",
+                            f"{one.requests / case.events:.4f}",
                             f"{case.events / one.seconds:,.0f}",
                             f"{one.cpu * 1e6 / case.events:,.0f}",
                             f"{one.counted:,} of {case.events:,}",

@@ -29,10 +29,11 @@ from tallyroll.planning.partition_model.result import TimeSeries
 from tallyroll.planning.partition_model.study import world_of
 from tallyroll.planning.partition_model.table import TableRules
 from tallyroll.planning.partition_model.world import World
-from tallyroll.planning.plan import ARCHIVED_SHARE, BATCH_WINDOW_SECONDS, Plan, planned
+from tallyroll.planning.plan import ARCHIVED_SHARE, Plan, planned
 from tallyroll.planning.reads import READ_MS, reading_of
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.writers import PACKED_EVENT_MS, TRANSACTION_MS, WRITER_MS_PER_MESSAGE
+from tallyroll.planning.writes import BATCH_WINDOW_SECONDS
 
 EXAMPLE = PeakLoad(events_per_second=5_000, hottest_per_second=2_000, mean_per_second=300)
 ONE_KEY = PeakLoad(events_per_second=980, hottest_per_second=980, keys=1)

@@ -25,6 +25,7 @@ _DECIDES = {
 # The settings of AWS's services that the emulators lack.
 _OF_AWS_ALONE = frozenset(
     {
+        *("archive_expire_days", "archive_lock", "archive_lock_days"),
         *("contributor_insights", "deny_drops", "exporter", "keyspace", "kms_key"),
         "point_in_time_recovery",
         *("provisioned", "tags", "tracer", "warm_units", "warm_units_max"),

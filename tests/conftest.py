@@ -16,7 +16,15 @@ from tests.durations import Durations, part_of
 from tests.faults import consistency
 from tests.faults import summary as faults_struck
 from tests.simulation import summary as seeds_simulated
-from tests.tiers import LEFT_OUT, QUICK_PARTS, SEEN_BY_TEST, TIER, Tier, load_profile
+from tests.tiers import (
+    LEFT_OUT,
+    QUICK_PARTS,
+    SEEN_BY_TEST,
+    TIER,
+    TRIED_MORE,
+    Tier,
+    load_profile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +44,14 @@ MADE_UP_AWS = {
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# They run the whole, which the other tests cover part by part; traced they take twice as long.
-NOT_TRACED = {*SEEN_BY_TEST, "concurrency", "properties", "simulation"}
+# In CI `make test` traces what it runs, and `make proof` runs only what that leaves out.
+IN_CI = bool(os.environ.get("CI"))
+
+# They run the whole, which the other tests cover part by part; traced they take two to three times
+# as long.
+NOT_TRACED = {*SEEN_BY_TEST, *TRIED_MORE}
+LONG = ("slow", "proof")
+BEGUN_WITH = ("e2e", "concurrency", "docs", "demo")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,27 +76,33 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another tier runs, keep some parts from being traced, and have the one that
-    deploys begin the run.
+    """Leave out what another tier runs, keep some parts from being traced, and begin with the one
+    that deploys, and with others of long tests.
 
     Processes that are through with their own tests take over others' last ones: the first ones stay
-    together, so that one process deploys, once.
+    together, so that one process deploys, once; and no long test is left when the others are done.
     """
     others = [item for item in items if is_left_out(item)]
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if not is_left_out(item)]
-    items.sort(key=lambda item: part_of(item.nodeid) != "e2e")
+    items.sort(key=lambda item: _place(part_of(item.nodeid)))
     for item in items:
-        if part_of(item.nodeid) in NOT_TRACED:
+        long = any(item.get_closest_marker(name) for name in LONG)
+        if long or part_of(item.nodeid) in NOT_TRACED:
             item.add_marker(pytest.mark.no_cover)
+
+
+def _place(part: str) -> int:
+    return BEGUN_WITH.index(part) if part in BEGUN_WITH else len(BEGUN_WITH)
 
 
 def is_left_out(item: pytest.Item) -> bool:
     """Whether this tier leaves a test to another one."""
-    if TIER is Tier.QUICK and part_of(item.nodeid) not in QUICK_PARTS:
+    part = part_of(item.nodeid)
+    if TIER is Tier.QUICK and part not in QUICK_PARTS:
         return True
-    if TIER is Tier.PROOF and part_of(item.nodeid) in SEEN_BY_TEST:
+    if TIER is Tier.PROOF and part not in TRIED_MORE and (IN_CI or part in SEEN_BY_TEST):
         return not any(item.get_closest_marker(name) for name in LEFT_OUT[Tier.TEST])
     return any(item.get_closest_marker(name) for name in LEFT_OUT[TIER])
 

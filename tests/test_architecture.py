@@ -69,7 +69,7 @@ def imports_kept(root: Path) -> tuple[bool, str]:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"]
     paths = os.pathsep.join([str(root / "src"), str(root)])
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = ran(command, cwd=root, env=environment, timeout=120)
+    done = ran(command, cwd=root, env=environment, timeout=600)
     return done.returncode == 0, done.stdout + done.stderr
 
 
@@ -164,7 +164,7 @@ def after_importing(*modules: str) -> dict[str, object]:
     """What a fresh process with an empty environment finds after these imports."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path])
     command = [sys.executable, "-c", WATCH, " ".join(modules)]
-    done = ran(command, env={"PYTHONPATH": paths}, timeout=60)
+    done = ran(command, env={"PYTHONPATH": paths}, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(found, dict)

@@ -29,23 +29,15 @@ LEFT_OUT: dict[Tier, tuple[str, ...]] = {
 }
 """The markers of tests that a tier leaves out."""
 SEEN_BY_TEST = {
-    *(
-        "benchmarks",
-        "console",
-        "demo",
-        "docs",
-        "drills",
-        "e2e",
-        "faults",
-        "infra",
-        "local",
-        "model",
-    ),
-    *("producing", "release", "strict", "trial"),
+    *("benchmarks", "concurrency", "console", "demo", "docs", "drills", "e2e", "faults", "infra"),
+    *("local", "model", "producing", "release", "simulation", "strict", "test_architecture.py"),
+    "trial",
 }
 """The parts of which `make proof` runs what is marked alone. The rest is not traced: it would be
 the same as in `make test`.
 """
+TRIED_MORE = {"properties"}
+"""The parts that `make proof` runs as a whole everywhere: it tries more examples."""
 _SHARE = {Tier.QUICK: 0.1, Tier.TEST: 0.4, Tier.PROOF: 1.0}
 _EXAMPLES = 100  # Hypothesis' own number
 

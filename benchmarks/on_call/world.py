@@ -46,6 +46,14 @@ class World:
         """Put a message into the event queue."""
         self.sqs.send_message(QueueUrl=self.settings.queue_url, MessageBody=body)
 
+    def waiting(self) -> int:
+        """How many messages are in the event queue, received or not."""
+        counted = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        found = self.sqs.get_queue_attributes(
+            QueueUrl=self.settings.queue_url, AttributeNames=counted
+        )
+        return sum(int(found["Attributes"][name]) for name in counted)
+
     def window(self, status: Status) -> Window:
         """The newest window in this state with events."""
         return self.windows(status)[-1]

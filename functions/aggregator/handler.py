@@ -1,7 +1,7 @@
 """API requests in, exact answers out: an HTTP API's (payload 2.0), or a REST API's (payload 1.0).
 
 GET /v1/counters?key=...[&key=...]&since=&until=&consistent=&reads=&windows=
-GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]
+GET /v1/event?key=...&id=...[&window=|ts=|date=|since=&until=]&archived=
 GET /v1/events?key=...&window=...|since=&until=&limit=&cursor=&packed=&order=&archived=
 GET /v1/keys?since=&until=&prefix=&cursor=&limit=
 GET /v1/openapi.json
@@ -28,7 +28,7 @@ from aws_lambda_powertools.event_handler import (
 from aws_lambda_powertools.event_handler.api_gateway import Router
 
 from tallyroll import pipeline
-from tallyroll.adapters.aws.lambda_events import is_rest, query_of
+from tallyroll.adapters.aws.lambda_events import clear_disk, is_rest, query_of
 from tallyroll.reads.http import (
     HttpAnswer,
     answer_counters,
@@ -69,7 +69,10 @@ routes = Router()  # type: ignore[no-untyped-call]
 @cache
 def use_case() -> PortReader:
     """This sandbox's aggregator."""
-    return pipeline.Pipeline(Settings.from_env(os.environ)).reader
+    settings = Settings.from_env(os.environ)
+    if settings.read_archives:
+        clear_disk()
+    return pipeline.Pipeline(settings).reader
 
 
 @routes.get("/v1/counters")
@@ -99,7 +102,7 @@ def _counted(answer: HttpAnswer) -> Response[str]:
 @routes.get("/v1/event")
 def event() -> Response[str]:
     """One event by its id."""
-    return _response(answer_event(use_case(), _parameters()))
+    return _response(answer_event(use_case(), _parameters(), _time_left_ms()))
 
 
 @routes.get("/v1/events")

@@ -1,7 +1,7 @@
 """Every hour, where the setting `archive` asks for it: make Parquet of the archives of windows that
 were dropped, and perhaps let those that it was made of expire.
 
-It alone needs DuckDB, from a layer of its own.
+It needs DuckDB, from a layer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from tallyroll import pipeline
-from tallyroll.adapters.aws.lambda_events import LambdaContext
+from tallyroll.adapters.aws.lambda_events import LambdaContext, clear_disk
 from tallyroll.lifecycle.compactor import Compactor
 from tallyroll.settings import Settings
 from tallyroll.telemetry import add_rolled, metrics_of, traced
@@ -25,6 +25,7 @@ metrics = metrics_of("compactor")
 @cache
 def use_case() -> Compactor:
     """This sandbox's compactor."""
+    clear_disk()
     return pipeline.Pipeline(Settings.from_env(os.environ)).compactor
 
 

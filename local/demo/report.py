@@ -248,7 +248,8 @@ def cost_table(ledger: Ledger, settings: Settings) -> Table:
     requests, _ = _STORES[settings.store]
     for name in ("counted", "write units each", requests):
         table.add_column(name, justify="right")
-    for label, kind in (("single, with ids of their own", "Single"), ("packed", "Packed")):
+    kinds = {"Single": "single, with ids of their own", "Packed": "packed", "Logged": "logged"}
+    for kind, label in kinds.items():
         events = ledger.sum(f"{kind}EventsCounted")
         if events:
             table.add_row(

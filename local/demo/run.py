@@ -95,7 +95,8 @@ class Run:
         name = self.aws.settings.name
         return (
             f"archives kept in {directory}: {numbered(len(keys), 'file')}; see\n"
-            f"  .venv/bin/tallyroll --name {name} archive list --dir {directory}"
+            f"  .venv/bin/tallyroll --name {name} archive list --dir {directory}\n"
+            f'  .venv/bin/tallyroll --name {name} archive sql "FROM events" --dir {directory}'
         )
 
 

@@ -30,6 +30,7 @@ from local.demo.report import (
     window_tables,
 )
 from local.demo.run import Counts, Run, Start, now_ms
+from local.demo.selecting import select
 from local.demo.view import Show, Snapshot, busy, mishaps, view_on
 from local.demo.votes import CANDIDATES, LATE_VOTER, VoteNight
 from tallyroll.model.amounts import MICROS
@@ -38,6 +39,7 @@ from tallyroll.model.states import Status, Window
 from tallyroll.model.windows import WindowId
 from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
+from tallyroll.settings.common import PARQUET
 
 WINDOW_SECONDS = 5
 TICK_S = 0.2
@@ -63,6 +65,7 @@ SETTINGS = Settings(
     drain_margin_ms=500,
     settle_ms=500,
     export_lease_ms=20_000,
+    archive=PARQUET,
     transactions_at_once=4,
     cache_live_ms=0,
     cache_calendar_ms=1_000,
@@ -175,6 +178,16 @@ def judge_rejections(
     verdict.check(rejected == dict(expected), f"rejected {rejected}, expected {dict(expected)}")
 
 
+def _judge_time(windows: Sequence[Window], queued: int, verdict: Verdict) -> None:
+    """Tell of windows and messages that this machine was too slow for."""
+    for window in windows:
+        if window.status is not Status.DROPPED:
+            problem = window.attempt.problem or None
+            verdict.slow.append(f"window {window.id} is still {window.status}: {problem}")
+    if queued:
+        verdict.slow.append(f"{numbered(queued, 'message')} still in the queue")
+
+
 def _events(counted: Sum) -> int:
     return counted.events
 
@@ -209,6 +222,8 @@ def _held(console: Console, run: Run, plan: Plan, running: ExitStack) -> int:
     windows = [window for window in run.inspection.windows() if window.id in held]
     with busy(console, "reading the archives again"):
         proofs = run.inspection.verify(windows)
+    with busy(console, "asking the archives by SQL"):
+        selected = select(run, windows)
     kept = run.keep_archives(plan.archive_to) if plan.archive_to else ""
     specs = run.adapters.catalog.specs([window.id for window in windows])
     letters = run.inspection.dead_letters()
@@ -220,12 +235,7 @@ def _held(console: Console, run: Run, plan: Plan, running: ExitStack) -> int:
     truth = {key: Sum(count, count * MICROS) for key, count in night.truth.votes.items()}
     verdict = Verdict()
     judge_windows(windows, proofs, verdict)
-    for window in windows:
-        if window.status is not Status.DROPPED:
-            problem = window.attempt.problem or None
-            verdict.slow.append(f"window {window.id} is still {window.status}: {problem}")
-    if queued:
-        verdict.slow.append(f"{numbered(queued, 'message')} still in the queue")
+    _judge_time(windows, queued, verdict)
     late = late_votes(letters)
     if late:
         verdict.slow.append(
@@ -239,6 +249,8 @@ def _held(console: Console, run: Run, plan: Plan, running: ExitStack) -> int:
         found = {key: counted.get(key, Sum()) for key in awaited}
         awaited = {key: min(awaited[key], found[key], key=_events) for key in awaited}
     judge_keys(awaited, counted, verdict)
+    if not verdict.slow:  # else archives are missing
+        selected.judge(counted, verdict)
     traffic = Traffic(
         sent=sum(night.truth.votes.values()),
         twice=sum(night.truth.votes.values()) - plan.votes,
@@ -255,6 +267,8 @@ def _held(console: Console, run: Run, plan: Plan, running: ExitStack) -> int:
         console.print(table)
     console.print(cost_table(run.ledger, run.aws.settings))
     console.print(run.memory.line())
+    console.print(selected.heading, highlight=False, soft_wrap=True)
+    console.print(selected.table())
     if kept:
         console.print(kept, highlight=False, soft_wrap=True)
     print_verdict(

@@ -28,8 +28,11 @@ OWN = (
     "Messages",
     "SingleEventsCounted",
     "PackedEventsCounted",
+    "LoggedEventsCounted",
     "StoreRequestsSingle",
     "StoreRequestsPacked",
+    "StoreRequestsLogged",
+    "WriteUnitsLogged",
 )
 
 

@@ -112,8 +112,11 @@ class Archived(TallyrollError):
     """The window's table was dropped; its events are in the archive under `prefix`.
 
     Of a range, `archives` has the prefixes of its dropped windows, in the windows' order, and
-    `since` (ISO) is the start of the first window after them, if there is one.
+    `since` (ISO) is the start of the first window after them, if there is one. `also` are other
+    windows that were dropped and may have what was asked for.
     """
+
+    also: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -57,15 +57,15 @@ TS_MS_MAX = 253_402_300_799_999  # the end of 9999, the last year that a window 
 
 # Logs: see docs/sharding.md
 LOG_PREFIX = "~log."  # begins the ids of leaves of logs
-LOG_POSITIONS = 32  # of a slot
+LOG_POSITIONS = 96  # of a slot: more than writers that share one, twice over
 LOG_ENTRIES_MAX = 1_000  # of a leaf
 LOG_LEAF_BYTES_MAX = 64 * 1024
 LOG_ENTRY_BYTES_MAX = 512  # a larger event gains little
 LOG_KEYS_MAX = 20
 LOG_SETTING_BYTES_MAX = 1_024  # a function's settings have 4 KB together [lambda]
 LOG_RATE_MAX = 100_000  # events a second
-LOG_SLOT_EVENTS = 369  # at the rate that a key is named with: some 8 KB
-LOG_GROUP_SLOTS = 5  # a group's partition takes the key's whole load while its time lasts
+LOG_SLOT_EVENTS = 1_000  # at the rate that a key is named with: some 22 KB
+LOG_GROUP_SLOTS = 2  # a group's partition takes the key's whole load while its time lasts
 
 # Payloads
 SAVED_BYTES_MIN = UNIT_BYTES  # by compression: a write unit
@@ -94,6 +94,9 @@ WHY_BYTES_MAX = 256  # of who retracts, and why: so that a tombstone takes 1 KB 
 IDENTITY_COPIES_DAYS = 43
 IDENTITY_DAYS_MAX = 366
 MAPPED_AHEAD_MS = 60_000  # writers settle that far ahead, so a new mapping holds that much later
+
+ARCHIVE_DAYS_MAX = 36_500  # S3 User Guide, "Object Lock": a hundred years
+ARCHIVE_DAYS_MIN = 31  # notes, and layouts that are replaced, live for 30 days
 
 # Windows
 WINDOW_SECONDS_MIN = 1

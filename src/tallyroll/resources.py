@@ -84,7 +84,9 @@ class BucketDeclaration:
 
     Objects move to colder storage after `cold_after_days`: an archive is read completely when it is
     proven, within hours, and seldom later. Notes of exports and proofs are deleted after
-    `progress_days`. What was overwritten or deleted is kept for `noncurrent_days`.
+    `progress_days`. What was overwritten or deleted is kept for `noncurrent_days`. Archives are
+    deleted after `expire_days`, unless these are 0. Where it `locks`, an object may be put so that
+    nobody can delete it for some time.
     """
 
     name: str = ""
@@ -93,6 +95,8 @@ class BucketDeclaration:
     cold_after_days: int = 30
     progress_days: int = 30
     noncurrent_days: int = 90
+    locks: bool = False
+    expire_days: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -161,7 +165,12 @@ def declare(settings: Settings) -> Resources:
         ),
         catalog=table(name=f"{name}-catalog"),
         totals=table(name=f"{name}-totals"),
-        bucket=BucketDeclaration(name=settings.bucket, tags=tags),
+        bucket=BucketDeclaration(
+            name=settings.bucket,
+            tags=tags,
+            locks=settings.archive_lock_days > 0,
+            expire_days=settings.archive_expire_days,
+        ),
         windows=table(name=f"{name}-", drop_needs=TAG_PROVEN if settings.deny_drops else ""),
         identities=table(name=identities_table(name), sort_key="", expires_by=EXPIRES)
         if settings.has_identities

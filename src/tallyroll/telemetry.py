@@ -72,9 +72,13 @@ def add_report(metrics: Metrics, report: BatchReport, elapsed_ms: float) -> None
     for size in report.sizes.some:
         metrics.add_metric("ItemSize", MetricUnit.Bytes, size)
     if report.logs.slots:  # only where a key is logged
-        for each in fields(report.logs):
-            value = getattr(report.logs, each.name)
-            metrics.add_metric(f"Log{each.name.title()}", MetricUnit.Count, value)
+        logs, of = report.logs, fields(report.logs)
+        of_logs = {f"Log{each.name.title()}": getattr(logs, each.name) for each in of}
+        of_logs["LoggedEventsCounted"] = report.logged_events
+        of_logs["WriteUnitsLogged"] = report.cost.logged
+        of_logs["StoreRequestsLogged"] = report.cost.requests_logged
+        for name, value in of_logs.items():
+            metrics.add_metric(name, MetricUnit.Count, value)
     if report.paced:  # only where there is a write rate
         metrics.add_metric("HeldByRate", MetricUnit.Count, report.paced)
     if report.retracted:  # only where events may be taken back

@@ -1,4 +1,4 @@
-"""Archives as Parquet by the command: made, verified, read, restored and queried."""
+"""Archives as Parquet by the command: made, verified, read and queried."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.harness.retracted_archives import LIKE_PACKED, correction_of, retract
 
 HERE = ("--bucket", "memory")
 SUMS = "SELECT key, count(*) AS n, sum(value) AS v FROM events GROUP BY key ORDER BY key"
+LATE = 199_999  # a row that is computed after the first ones were given
 
 
 @pytest.fixture
@@ -32,6 +33,21 @@ def cli(
     whole: Archived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
     return CommandLine(whole.pipeline, monkeypatch, capsys)
+
+
+def test_partitions_of_parquet_for_athena(cli: CommandLine) -> None:
+    [made] = cli.run("archive", "compact", "--json", *HERE).json
+    answer = cli.run("archive", "list", "--athena", "votes_events", "--parquet", *HERE)
+    assert answer.out == (
+        "ALTER TABLE votes_events ADD IF NOT EXISTS\n"
+        f"  PARTITION (day='2026-11-20', hour=8, window_id='{WINDOW}')"
+        f" LOCATION 's3://memory/{made['prefix']}/events/';\n"
+    )
+    other = cli.run("archive", "list", "--athena", "votes", *HERE)
+    assert "/data/'" in other.out
+    assert ".parquet." not in other.out
+    alone = cli.run("archive", "list", "--parquet", *HERE)
+    assert (alone.status, "--parquet goes with --athena" in alone.err) == (2, True)
 
 
 def test_parquet_is_made_verified_read_and_queried(cli: CommandLine, whole: Archived) -> None:
@@ -167,12 +183,47 @@ def test_queries_of_a_copy(cli: CommandLine, whole: Archived, tmp_path: Path) ->
         ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
         ("COPY events TO '/tmp/x.csv'", "disabled"),
         ("SET enable_external_access = true", "locked"),
+        ("", "query '': it is empty; give SQL, such as 'SELECT key, sum(value) FROM events"),
+        (";", "query ';': it is empty"),
+        ("/* events */ -- of a key", "of a key': it is empty"),
     ],
 )
 def test_a_wrong_query_is_told(cli: CommandLine, query: str, words: str) -> None:
     answer = cli.run("archive", "sql", query, *HERE)
     assert answer.status == 2
     assert words in answer.err
+
+
+@pytest.mark.parametrize(("form", "rows"), [((), 0), (("--csv",), 2_000)])
+def test_a_row_that_fails_late_is_told(cli: CommandLine, form: tuple[str, ...], rows: int) -> None:
+    query = f"SELECT if(range = {LATE}, 'x', '1')::INT AS a FROM range({LATE + 1})"
+    answer = cli.run("archive", "sql", query, *form, *HERE)
+    assert answer.status == 2
+    assert "DuckDB: Conversion Error" in answer.err
+    assert len(answer.out.splitlines()) >= rows
+
+
+def test_columns_of_one_name_are_numbered_in_json(cli: CommandLine) -> None:
+    query = "SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS b, 5 AS a"
+    [row] = cli.run("archive", "sql", query, "--json", *HERE).json
+    assert row == {"a": 1, "a_1": 2, "a_1_1": 3, "b": 4, "a_2": 5}
+    assert cli.run("archive", "sql", query, "--csv", *HERE).out == "a,a,a_1,b,a\n1,2,3,4,5\n"
+
+
+def test_values_of_every_kind_are_shown(cli: CommandLine) -> None:
+    query = (
+        "SELECT 'nan'::DOUBLE AS a, ['-inf'::DOUBLE, 0.5] AS b, {'x': 'inf'::FLOAT} AS c,"
+        " 0.0::DOUBLE AS d, NULL AS e, true AS f, DATE '2026-11-20' AS g"
+    )
+    answer = cli.run("archive", "sql", query, "--json", *HERE)
+    [row] = [json.loads(line, parse_constant=pytest.fail) for line in answer.out.splitlines()]
+    assert list(row.values()) == ["nan", ["-inf", 0.5], {"x": "inf"}, 0.0, None, True, "2026-11-20"]
+    table = cli.run("archive", "sql", query, *HERE)
+    cells = table.out.splitlines()[2].split("  ")
+    assert (table.status, [*filter(None, map(str.strip, cells))]) == (
+        0,
+        ["nan", '["-inf", 0.5]', '{"x": "inf"}', "0.0", "yes", "2026-11-20"],
+    )
 
 
 def test_without_archives_there_is_nothing_to_query(cli: CommandLine, whole: Archived) -> None:

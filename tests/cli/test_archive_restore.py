@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.adapters.dynamodb.tools.restore import Import
 from tallyroll.errors import UsageError
+from tallyroll.model.formats.payloads import FORMAT_LOG
 from tallyroll.model.items import StoredItem
+from tallyroll.model.messages import Message
 from tests.cli.command_line import Answer, CommandLine
 from tests.harness.archives import Archived, archived
-from tests.harness.pipeline import WINDOW
+from tests.harness.pipeline import WINDOW, Pipeline
+from tests.harness.retracted_archives import retracted_archive
 
 HERE = ("--bucket", "memory")
 
@@ -67,22 +73,48 @@ def restores(cli: CommandLine) -> FakeRestore:
     return cli.restore
 
 
-def restore(cli: CommandLine, *more: str, table: str = "restored") -> Answer:
-    return cli.run("archive", "restore", WINDOW, "--table", table, *more, *HERE)
+def restore(cli: CommandLine, *more: str, table: str = "restored", archive: str = WINDOW) -> Answer:
+    return cli.run("archive", "restore", archive, "--table", table, *more, *HERE)
 
 
-def test_an_archive_is_restored(cli: CommandLine, whole: Archived, restores: FakeRestore) -> None:
-    answer = restore(cli)
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
+def test_an_archive_is_restored(
+    layout: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One with records of every form, logged ones, too."""
+    numbers, made = count(1), Pipeline.message
+
+    def of_the_queue(self: Pipeline, *given: Any, **more: Any) -> Message:
+        return replace(made(self, *given, **more), id=str(UUID(int=next(numbers), version=4)))
+
+    monkeypatch.setattr(Pipeline, "message", of_the_queue)
+    plain = [{"key": "home", "value": n, "payload": ["ä", n], "v": 1} for n in range(7)]
+    whole = retracted_archive(more=plain, logs={"home": 1_000})
+    items = whole.items()
+    assert any(item.get("fmt") == {"S": FORMAT_LOG} for item in items)
+    cli = CommandLine(whole.pipeline, monkeypatch, capsys)
+    cli.restore = restores = FakeRestore()
+    prefix = whole.prefix
+    if layout == "parquet":
+        [compacted] = cli.run("archive", "compact", "--json", *HERE).json
+        prefix = compacted["prefix"]
+    answer = restore(cli, archive=prefix)
     assert answer.status == 0
-    assert f"restored holds the {len(whole.items())} items of {whole.prefix}" in answer.err
-    assert restores.tables == {"restored": whole.items()}
+    assert f"restored holds the {len(items)} items of {prefix}" in answer.err
+    assert [*restores.tables] == ["restored"]
+    assert by_name(restores.tables["restored"]) == by_name(items)
     assert not restores.unfinished
-    again = restore(cli)
+    again = restore(cli, archive=prefix)
     assert again.status == 2
     assert "'restored' exists" in again.err
-    assert restore(cli, "--json", table="other").json == [
-        {"table": "other", "items": len(whole.items()), "archive": whole.prefix}
+    assert restore(cli, "--json", table="other", archive=prefix).json == [
+        {"table": "other", "items": len(items), "archive": prefix}
     ]
+
+
+def by_name(items: Iterable[Item]) -> list[Item]:
+    """Items in the order of their keys; files of Parquet have another one."""
+    return sorted(items, key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
 
 
 @pytest.mark.parametrize("native", [(), ("--native",)])

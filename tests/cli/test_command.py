@@ -168,7 +168,7 @@ def test_as_a_program(tmp_path: Path) -> None:
     events.write_bytes(gzip.compress(b'{"key": "k"}\n'))
     environment = {**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-m", "tallyroll.cli", "--json", "send", str(events)]
-    done = ran(command, env=environment, timeout=60)
+    done = ran(command, env=environment, timeout=600)
     assert (done.returncode, done.stdout) == (3, "")
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("tallyroll: GetQueueUrl: EndpointConnectionError")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tallyroll.archive.corrections import copy_corrections
+from tallyroll.archive.indexed import making
 from tallyroll.model.states import Status
 from tallyroll.model.totals import Total
 from tests.cli.command_line import CommandLine
-from tests.harness.archives import Archived
+from tests.harness.archives import Archived, as_archived
 from tests.harness.pipeline import HOUR, NOW, WINDOW, hour
 from tests.harness.retracted_archives import LIKE_PACKED, correction_of, retracted_archive
 
@@ -124,3 +126,58 @@ def test_what_does_not_go_with_it(cli: CommandLine, more: tuple[str, ...]) -> No
     answer = cli.run("events", "k0", "--since", "-1h", "--archived", *more)
     assert answer.status == 2
     assert "--archived: give it without" in answer.err
+
+
+IDS: Mapping[str, Sequence[str]] = {
+    "k0": ("e0", "p", "p:1", "p:3"),
+    "k1": ("e4", "both"),
+    "large": ("q", "q:2"),
+}
+
+
+def found(
+    cli: CommandLine, *more: str, of: Mapping[str, Sequence[str]] = IDS
+) -> dict[tuple[str, str], str]:
+    """What `event` gives of each id, but for the window's state."""
+    answers = {
+        (key, each): cli.run("event", key, each, "--date", "2026-11-20", *more)
+        for key, ids in of.items()
+        for each in ids
+    }
+    assert {answer.status for answer in answers.values()} == {0}
+    return {name: answer.out.replace('"proven"', '"dropped"') for name, answer in answers.items()}
+
+
+@pytest.mark.parametrize("layout", ["indexed", "dynamodb", "parquet"])
+def test_one_event_of_a_dropped_window_is_what_it_was(
+    cli: CommandLine, whole: Archived, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if layout == "indexed":
+        monkeypatch.setattr(making, "INDEXED_OVER", 0)
+        whole.remove(f"{whole.prefix}/proof.json")
+        as_archived(whole.pipeline, whole.window)
+    of = {"k0": ("p:1",), "large": ("q:2",)} if layout == "parquet" else IDS  # which takes long
+    before = found(cli, "--json", of=of)
+    assert found(cli, "--archived", *HERE, of=of) == before
+    if layout == "parquet":
+        assert cli.run("archive", "compact", "--bucket", "memory").status == 0
+        own = [key for key in whole.bucket.list("archive/") if ".parquet." not in key]
+        whole.remove(*own)
+    drop(whole)
+    assert cli.run("event", "k0", "e0", "--date", "2026-11-20").status == 3
+    assert found(cli, "--archived", *HERE, of=of) == before
+    absent = cli.run("event", "k0", "none", "--window", WINDOW, "--archived", *HERE)
+    assert (absent.status, absent.out) == (3, "")
+    assert "there is no event 'none' of key 'k0'" in absent.err
+    where = cli.run("event", "k0", "p:1", "--window", WINDOW, "--archived", "--where", *HERE)
+    assert (where.json[0]["record"], where.json[0]["archive"]) == ("p", whole.prefix)
+
+
+def test_one_event_of_an_archive_that_is_not_whole_is_an_error(
+    cli: CommandLine, whole: Archived
+) -> None:
+    drop(whole)
+    key = whole.spoil()
+    answer = cli.run("event", "k0", "e3", "--window", WINDOW, "--archived", *HERE)
+    assert (answer.status, answer.out) == (1, "")
+    assert key in answer.err

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tallyroll.errors import Refused
 from tallyroll.model.states import Status
+from tallyroll.operations.heat.logging_advice import log_advice
 from tallyroll.ports.gauges import Gauge, Quota, Trigger
 from tallyroll.settings.options import Options
 from tests.cli.command_line import CommandLine
@@ -240,3 +242,51 @@ def test_what_is_measured_is_not_given(cli: CommandLine, more: tuple[str, ...]) 
 def test_reads_may_be_given(measured: CommandLine) -> None:
     few = told(measured)["plan"]["dollars_a_month"]["HTTP API"]
     assert told(measured, "--reads", "200")["plan"]["dollars_a_month"]["HTTP API"] > 50 * few
+
+
+def test_leaves_of_logs_are_no_packets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = replace(SMALL, logs={"home": 1_000})
+    cli = CommandLine(opened(settings), monkeypatch, capsys)
+    cli.deployment.there = settings.to_env()
+    batch = [cli.pipeline.message({"key": "home"}) for _ in range(30)]
+    batch = [replace(each, id=str(UUID(int=n)), sent=NOW - 5) for n, each in enumerate(batch)]
+    assert cli.pipeline.writer().write(batch, 60_000).logged_events == 30
+    write(cli, "single", 20)
+    found = told(cli)["measured"]
+    assert (found["share of packed events"], found["events in a packet"]) == (0, None)
+    cli.gauges.values = {
+        Gauge.COUNTED_SINGLE: [20.0],
+        Gauge.COUNTED_PACKED: [20.0],
+        Gauge.COUNTED_LOGGED: [60.0],
+    }
+    assert told(cli)["measured"]["share of packed events"] == pytest.approx(0.2)
+
+
+def test_hot_keys_that_would_gain_from_a_log_are_told(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plain(cli, "home")
+    monkeypatch.setattr(cli.pipeline.catalog, "hot", lambda _: {"home": False, "quiet": False})
+    spec = cli.pipeline.spec()
+    (advice,) = log_advice(cli.pipeline.store, spec, ["home", "quiet"], NOW)
+    answer = cli.run("keys", "list", "--hot")
+    assert (answer.status, advice.text in answer.err) == (0, True)
+    assert advice.ways.events_per_second == pytest.approx(200_000 / 1_800)
+
+    def refuse(*_: object) -> None:
+        raise DENIED
+
+    monkeypatch.setattr(cli.pipeline.store, "tallies", refuse)
+    assert cli.run("keys", "list", "--hot").status == 0
+
+
+def write_plain(cli: CommandLine, key: str) -> None:
+    """Count 3,000 events of a key without ids, and 197,000 in packets."""
+    found = [cli.pipeline.message({"key": key}) for _ in range(3_000)]
+    found = [replace(each, id=str(UUID(int=n, version=4))) for n, each in enumerate(found)]
+    assert not cli.pipeline.writer().write(found, 60_000).failures
+    packet = {"key": key, "t0": NOW, "events": [[0, 1]] * 1_000}
+    for number in range(197):
+        cli.pipeline.write(packet | {"id": f"p{number}"})

@@ -50,7 +50,8 @@ def test_beside_a_plan_are_cheaper_ones_and_why_it_is_expensive(cli: CommandLine
     asked = ("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
     (told,) = cli.run(*asked, "--json").json
     names = [each["name"] for each in told["cheaper"]]
-    assert names == ["packets of 17", "no warm throughput", "windows of a day"]
+    log = "a log of the hottest key"
+    assert names == ["packets of 17", "no warm throughput", "windows of a day", log]
     dollars = [each["dollars"] for each in told["cheaper"]]
     assert dollars[1] == pytest.approx(told["dollars_a_month"]["in all"] - 7_117.50)
     answer = cli.run(*asked)
@@ -257,3 +258,25 @@ def test_a_plan_warns_of_an_uneven_suffix(
     refused = cli.run("plan", "--rate", "50")
     assert (refused.status, refused.out) == (2, "")
     assert "TALLYROLL_SUFFIX" in refused.err
+
+
+def test_logs_are_planned(cli: CommandLine, tmp_path: Path) -> None:
+    asked = ("plan", "--rate", "5000", "--hottest", "2000", "--mean", "300")
+    answer = cli.run(*asked, "--logs", '{"home": 2000}')
+    said = " ".join(answer.out.split())
+    assert "2,000 logged events x" in said
+    assert "reads of their slots" in said
+    file = tmp_path / "events.jsonl"
+    some = [{"key": "home", "ts": NOW} for _ in range(900)]
+    some += [{"key": "own", "id": f"e{number}", "ts": NOW} for number in range(900)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in some))
+    (told,) = cli.run("plan", str(file), "--json").json
+    (log,) = [each for each in told["cheaper"] if "log" in each["name"]]
+    assert log["name"] == "logs of 'home' (900)"
+    assert "logs" not in told["load"]
+    (told,) = cli.run("plan", str(file), "--logs", '{"home": 900, "own": 900}', "--json").json
+    assert told["load"]["logs"]["home"] == {"events_per_second": 900, "named": 900}
+    assert told["load"]["logs"]["own"] == {"events_per_second": 0, "named": 900}
+    assert told["dollars_a_month"]["in all"] == pytest.approx(log["dollars"], abs=0.1)
+    wrong = cli.run(*asked, "--logs", '{"home": 6000}')
+    assert (wrong.status, "--logs 6,000: these keys cannot have more" in wrong.err) == (2, True)

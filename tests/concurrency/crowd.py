@@ -15,6 +15,7 @@ from tallyroll.adapters.aws.client import make_client
 from tallyroll.adapters.aws.create_requests import table_request
 from tallyroll.adapters.memory import MemoryQueue
 from tallyroll.adapters.system import SystemEffects
+from tallyroll.errors import StoreError
 from tallyroll.ingest.writer import BatchReport, Writer
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.limits import TRANSACTION_ACTIONS_MAX
@@ -165,7 +166,10 @@ class Watcher:
         last = 0
         while not self._stopping.wait(self._pause_s):
             least = max(last, self._crowd.counted)
-            answer = self._read()
+            try:
+                answer = self._read()
+            except StoreError:  # the engine took too long: that says nothing
+                continue
             most = len(self._crowd.begun)
             assert least <= answer <= most, (least, answer, most)
             self.answers.append(answer)

@@ -135,7 +135,7 @@ class Readers:
                     any(each.done() for each in reading)
                     or all(now >= want for now, want in zip(self._rounds, wanted, strict=True))
                 ),
-                timeout=120,
+                timeout=600,
             )
         assert done, "the readers stand still"
 

@@ -20,11 +20,11 @@ from tallyroll.model.stored import apart, stored
 from tallyroll.ports.store import Outcome
 from tallyroll.reasons import Reason
 from tests.concurrency.crowd import Crowd, Watcher
+from tests.concurrency.logs_night import TROUBLES, Night
 from tests.concurrency.test_writers import deliveries
-from tests.tiers import TIER, Tier
 
 pytestmark = pytest.mark.engine
-EVENTS = 20_000 if TIER is Tier.PROOF else 3_000
+EVENTS = 3_000
 RATE = 1_000
 KEY = "home-page"
 SHUT_AFTER = 12  # commits
@@ -107,3 +107,20 @@ def once(crowd: Crowd, batch: list[Message]) -> list[Message]:
     """What is handed back behind the shut gates does not come again."""
     crowd.reports.append(crowd._writer().write(batch, 60_000))
     return []
+
+
+@pytest.mark.proof
+def test_writers_die_while_one_of_two_windows_is_closed(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the seeds of `python -m tests.concurrency.logs_night`."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_endpoint)
+    night = Night(dynamodb_endpoint, 1)
+    night.run()
+    assert 0.6 * night.events < night.judge() < 0.9 * night.events
+    assert night.deaths >= TROUBLES // 3
+    assert night.stops > 1
+    logs = night.logs
+    assert logs.lost > 0
+    assert logs.full > 0
+    assert logs.entries > 4 * logs.leaves

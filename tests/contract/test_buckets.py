@@ -18,6 +18,7 @@ from tallyroll.limits import PART_BYTES_MIN
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.bucket import PROGRESS, TAG_PASSING, ArchiveBucket, ListedBucket, is_passing
 from tallyroll.settings import Settings
+from tallyroll.testing.emulated import create_bucket
 from tests.contract.engines import SteadyEffects
 
 KEYS = ["a/b/1.json", "a/b-c", "a/b/2 ä.json", "a.json", "b/1"]
@@ -63,6 +64,14 @@ def test_what_is_not_there(bucket: ListedBucket) -> None:
     with pytest.raises(Missing):
         list(bucket.stream("a/none"))
     assert list(bucket.list("a")) == []
+
+
+def test_a_range_of_an_object(bucket: ListedBucket) -> None:
+    bucket.put("a/b", b"0123456789")
+    wanted = {(0, 1): b"0", (2, 3): b"234", (8, 5): b"89", (0, 99): b"0123456789", (10, 1): b""}
+    assert {asked: bucket.get_range("a/b", *asked) for asked in wanted} == wanted
+    with pytest.raises(Missing):
+        bucket.get_range("a/none", 0, 1)
 
 
 def test_listings_are_ascending_with_sizes(bucket: ListedBucket) -> None:
@@ -123,6 +132,54 @@ def test_notes_of_progress_alone_have_the_tag_by_which_they_are_deleted() -> Non
         tags = client.get_object_tagging(Bucket="archives", Key=key)["TagSet"]
         assert tags == ([{"Key": TAG_PASSING, "Value": "true"}] if key in notes else [])
         assert bucket.put_once(key, b"2") == b"1"
+
+
+@mock_aws
+@pytest.mark.parametrize("mode", ["governance", "compliance"])
+def test_the_objects_of_an_archive_alone_are_locked(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However they are put; notes, tickets and rejected bodies can be deleted at once."""
+    asked: list[dict[str, Any]] = []
+    call = Caller.call
+
+    def noting(caller: Caller, operation: str, /, **params: Any) -> Any:
+        asked.extend([params] * (operation == "CreateMultipartUpload"))
+        return call(caller, operation, **params)
+
+    monkeypatch.setattr(Caller, "call", noting)
+    client = make_client("s3")
+    given = Settings(bucket="archives", archive_lock_days=365, archive_lock=mode)
+    settings = create_bucket(given, client)
+    effects = SteadyEffects()
+    bucket = Pipeline(settings, effects).bucket
+    begun = effects.now() // 1000
+    prefix = prefix_of("votes", "20261120T080000Z", "one")
+    made = f"{prefix}.parquet.0123456789ab"
+    archived = [
+        *(summary_key(prefix), proof_key(prefix), f"{prefix}/corrections/01.jsonl"),
+        *(f"{made}/events/0000.parquet", f"{made}/alone.json"),
+    ]
+    others = [f"{progress_dir(prefix)}proof-00000.json", "compacting/votes/1", "rejected/votes/1"]
+    for number, key in enumerate(archived + others):
+        (bucket.put if number % 2 else bucket.put_once)(key, b"1")
+    for key in (data := f"{data_dir(prefix)}000-0000.json.gz", others[0]):
+        bucket.start_upload(key)
+    until = range(begun + 365 * 86_400, effects.now() // 1000 + 365 * 86_400 + 1)
+    for key in archived:
+        head = client.head_object(Bucket="archives", Key=key)
+        assert head["ObjectLockMode"] == mode.upper()
+        assert int(head["ObjectLockRetainUntilDate"].timestamp()) in until
+        with pytest.raises(client.exceptions.ClientError, match="AccessDenied"):
+            client.delete_object(Bucket="archives", Key=key, VersionId=head["VersionId"])
+    for key in others:
+        head = client.head_object(Bucket="archives", Key=key)
+        assert "ObjectLockMode" not in head
+        client.delete_object(Bucket="archives", Key=key, VersionId=head["VersionId"])
+    of_data, of_note = asked  # moto locks nothing that is put in parts
+    assert (of_data["Key"], of_data["ObjectLockMode"]) == (data, mode.upper())
+    assert int(of_data["ObjectLockRetainUntilDate"].timestamp()) in until
+    assert not {name for name in of_note if name.startswith("ObjectLock")}
 
 
 @mock_aws

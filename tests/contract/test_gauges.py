@@ -18,6 +18,7 @@ from moto import mock_aws
 from tallyroll.adapters.aws.client import Caller, make_client
 from tallyroll.adapters.aws.gauges import _METRICS, _QUOTAS, AwsGauges
 from tallyroll.errors import Missing, Refused
+from tallyroll.ingest.cost import LogCounts
 from tallyroll.ingest.writer import BatchReport
 from tallyroll.pipeline import Pipeline
 from tallyroll.ports.gauges import Gauge, Quota, Trigger
@@ -83,7 +84,8 @@ def test_a_metric_by_its_periods(
 def test_the_metrics_are_those_that_functions_publish() -> None:
     writer, aggregator = metrics_of("writer"), metrics_of("aggregator")
     writer.clear_metrics()
-    add_report(writer, BatchReport(throttled=Counter({"key-range": 1})), 1.0)
+    report = BatchReport(throttled=Counter({"key-range": 1}), logs=LogCounts(slots=1))
+    add_report(writer, report, 1.0)
     published = {*writer.metric_set}
     writer.clear_metrics()
     add_read(aggregator, 1.0, failed=False)

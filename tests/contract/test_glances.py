@@ -76,7 +76,8 @@ def test_an_eventual_look_asks_no_table_for_consistency(
 
 
 def test_a_cold_count_takes_six_requests(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two in each of its three rounds."""
+    """Two in each of its three rounds, while its windows are of one month."""
+    monkeypatch.setattr(engine.effects, "now", lambda: START + HOUR // 2)
     spec = engine.opened()
     engine.catalog.found(Calendar(Grid.of(3600), START))
     engine.catalog.put_spec(spec)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from local.demo.report import (
     traffic_table,
     window_tables,
 )
+from local.demo.selecting import Selected
 from local.demo.view import PlainView, Snapshot
 from tallyroll.lifecycle.state_machine import freeze
 from tallyroll.model.states import Attempt, Status, Window
@@ -228,3 +230,23 @@ def test_the_document_shows_the_table_of_windows() -> None:
         Console(width=100),
     )
     assert printed(table) in NIGHT
+
+
+def test_the_document_shows_the_query_and_its_rows() -> None:
+    of_keys = re.findall(r"│ (\w+) +│ +([\d,]+) │ +[\d,]+ │ +(\d+) │", NIGHT)
+    rows = [(key, int(n.replace(",", "")), Decimal(f"{of}.000000")) for key, n, of in of_keys]
+    selected = Selected(rows[:-1], archives=NIGHT.count("│ dropped │"), unconverted=0)
+    assert f"{selected.heading}\n{printed(selected.table())}EXACT" in WHOLE
+
+
+def test_a_query_that_finds_other_sums_or_too_few_files_is_told() -> None:
+    counted = {"Ada": Sum(2, 3_500_000), "Grace": Sum()}
+    for rows, unconverted, told in (
+        ([("Ada", 2, Decimal("3.500000"))], 0, ([], [])),
+        ([("Ada", 2, Decimal("3.500001"))], 0, (["SQL finds"], [])),
+        ([], 1, (["SQL finds"], ["1 archive not"])),
+    ):
+        verdict = Verdict()
+        Selected(rows, archives=1, unconverted=unconverted).judge(counted, verdict)
+        found = ([text[:9] for text in verdict.failures], [text[:13] for text in verdict.slow])
+        assert found == told

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.batch_notes import BatchNotes
-from tallyroll.ingest.placement import BatchMessage
 from tallyroll.lifecycle.health import TABLES_SHARE
 from tallyroll.limits import VISIBILITY_MS
 from tallyroll.model.messages import Message

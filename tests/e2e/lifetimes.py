@@ -45,13 +45,23 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def count(pipeline: DeployedPipeline, key: str) -> dict[str, Any]:
-    """The count of a key, as soon as one is complete: on a busy machine reads run out of time."""
+def complete(pipeline: DeployedPipeline, key: str) -> dict[str, Any]:
+    """An answer with the count of a key, as soon as one is complete: on a busy machine reads run
+    out of time, and on single rows a window that is being closed is missing until the roller has
+    closed it.
+    """
     deadline = time.monotonic() + WAIT_S
     status, answer = pipeline.api.get("/v1/counters", key=key, consistent="true")
     while status == 200 and not answer["complete"] and time.monotonic() < deadline:
+        assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
         status, answer = pipeline.api.get("/v1/counters", key=key, consistent="true")
     assert (status, answer["complete"]) == (200, True), answer
+    return dict(answer)
+
+
+def count(pipeline: DeployedPipeline, key: str) -> dict[str, Any]:
+    """The count of a key, as soon as one is complete."""
+    answer = complete(pipeline, key)
     return {name: answer[name] for name in ("events", "sum")}
 
 
@@ -65,8 +75,7 @@ def window_of(pipeline: DeployedPipeline, key: str, bodies: Iterable[str]) -> st
         # On a busy machine the next window may have begun, before a run that opens it.
         assert pipeline.schedules.fire(pipeline.arns["roller"])["problems"] == []
     assert left == set()
-    _, answer = pipeline.api.get("/v1/counters", key=key, consistent="true")
-    [window] = [one["window"] for one in answer["windows"] if one["events"]]
+    [window] = [one["window"] for one in complete(pipeline, key)["windows"] if one["events"]]
     return str(window)
 
 

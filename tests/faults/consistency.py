@@ -22,7 +22,10 @@ CONSISTENT = "ConsistentRead"
 EVENTUAL: Mapping[str, str] = {
     "adapters/dynamodb/requests.py:_get_batch_eventually BatchGetItem": (
         "a caller of the count asked for it, and its answer says so"
-    )
+    ),
+    "adapters/dynamodb/store.py:DynamoStore._query_eventually Query": (
+        "of a log, whose newest leaf decides when the next one is put at its position"
+    ),
 }
 """The sites (`str(site)`) that may read what is out of date, and why that does no harm there."""
 

@@ -236,6 +236,18 @@ class Ledger:
         events, _ = self.truth[window][key]
         if len(ids) != events or len(set(ids)) != events:
             self.problems.append(f"{window} {key}: paged {ids}, truth {events} events")
+        if where.get("archived") and not all(self._is_found(window, key, each) for each in ids):
+            self.problems.append(f"{window} {key}: one of {ids} is not found in the archive")
+
+    def _is_found(self, window: str, key: str, event_id: str) -> bool:
+        """Whether an event is found in the archive of a dropped window while faults strike."""
+        for _ in range(PAGES_MAX):
+            asked = {"key": key, "id": event_id, "window": window, "archived": "true"}
+            status, body = self.world.ask("/v1/event", **asked)
+            if status in (200, 404, 410):
+                return status == 200 and body["id"] == event_id
+            self.world.time.pass_by(1_000)
+        return False
 
 
 def _shown(sums: Sums) -> str:

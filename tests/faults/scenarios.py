@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from tallyroll.archive.indexed import making
 from tests.faults import clients
 from tests.faults.clients import Switchboard
 from tests.faults.compacting import compacted_life
@@ -28,6 +29,7 @@ from tests.faults.lives import (
     retracted_life,
     short_life,
 )
+from tests.faults.logging import LOGS, logged_life
 from tests.faults.plans import At, LostReplies, Only, Seeded, crash
 from tests.faults.results import Result, Results
 from tests.faults.wishing import wished_life
@@ -37,7 +39,9 @@ SEEDS = tuple(range(7))
 MORE_SEEDS = tuple(range(7, 24))  # as many of them as the matrix still needs
 PARTS = 4
 WISH = "adapters/dynamodb/wishes.py:DynamoWishes.put_wishes.<locals>.once PutItem"
+COMMIT = "adapters/dynamodb/store.py:DynamoStore.commit TransactWriteItems"
 RETRACT = "adapters/dynamodb/store.py:DynamoStore.retract TransactWriteItems"
+NEWER = "adapters/dynamodb/store.py:DynamoStore._query_eventually Query"
 PASSES = "adapters/aws/s3.py:S3Bucket.let_pass PutObjectTagging"
 PIPELINE: Mapping[str, Any] = {"identity": "pipeline"}
 KEY: Mapping[str, Any] = {"identity": "key"}
@@ -51,6 +55,7 @@ def running(endpoint: str) -> Iterator[tuple[Switchboard, pytest.MonkeyPatch]]:
         # A function that crashed has no metrics.
         warnings.filterwarnings("ignore", "No application metrics", UserWarning)
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+        patch.setattr(making, "INDEXED_OVER", 0)  # so that small archives have an index
         switchboard = clients.wire_up(patch)
         try:
             yield switchboard, patch
@@ -121,6 +126,18 @@ class Scenarios:
             return self.compacted(f"{PASSES} {kind}", Only(PASSES, kind))
 
         return self.results.of(f"compact-{kind.name.lower()}", make)
+
+    def logged(self, name: str, plan: Plan) -> Result:
+        """A life with a logged key."""
+        return self._live(f"logged, {name}", 0, plan, logged_life, logs=LOGS)
+
+    def log_under(self, kind: Kind) -> Result:
+        """The same, in which one kind of fault strikes the first read of each slot."""
+
+        def make() -> Result:
+            return self.logged(f"{NEWER} {kind}", Only(NEWER, kind))
+
+        return self.results.of(f"log-{kind.name.lower()}", make)
 
     def reference(self) -> Result:
         """The short life without any fault; its result has the sites of all its calls."""

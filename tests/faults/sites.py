@@ -95,8 +95,13 @@ def all_sites() -> tuple[Site, ...]:
         site
         for path in sorted(CORE.rglob("*.py"))
         if within(path) not in {DOOR, JUDGED, *LOOKED_AT}
-        for site in sites_in(path.read_text(encoding="utf-8"), within(path))
+        for site in _sites_of(within(path))
     )
+
+
+@cache
+def _sites_of(file: str) -> tuple[Site, ...]:
+    return tuple(sites_in((CORE / file).read_text(encoding="utf-8"), file))
 
 
 def within(path: Path) -> str:
@@ -128,9 +133,7 @@ _BETWEEN = frozenset({"sites.py", "consistency.py", "injector.py", "clients.py",
 
 def _at(file: str, frame: FrameType) -> Site:
     function = frame.f_code.co_qualname.partition(".<locals>.<")[0]  # in a comprehension
-    for site in all_sites():
-        if (site.file, site.function) == (file, function) and (
-            site.first_line <= frame.f_lineno <= site.last_line
-        ):
+    for site in _sites_of(file):  # to read all would take a process some seconds
+        if site.function == function and site.first_line <= frame.f_lineno <= site.last_line:
             return site
     raise UnreadableSite(f"{file}:{frame.f_lineno} calls AWS where the source shows no call")

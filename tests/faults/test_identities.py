@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallyroll.ingest.placement import BatchMessage
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.stored_events import StoredEvents
 from tests.faults.exactness import Ledger, letters
 from tests.faults.injector import GOES_WELL, Blow, Call

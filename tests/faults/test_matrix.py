@@ -54,6 +54,10 @@ def test_every_call_has_met_everything_that_can_happen_to_it(
         result = scenarios.compact_under(kind)
         strikes += result.strikes
         assert not result.problems
+    for kind in RULES["Query"]:
+        result = scenarios.log_under(kind)
+        strikes += result.strikes
+        assert not result.problems
     for seed in (*SEEDS, *MORE_SEEDS):
         if seed in SEEDS or holes(all_sites(), strikes):
             result = scenarios.busy(seed)

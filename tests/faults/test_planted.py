@@ -11,8 +11,8 @@ from tallyroll.adapters.aws.client import Caller
 from tallyroll.adapters.aws.sqs import SqsQueue
 from tallyroll.adapters.dynamodb import outcomes, store
 from tallyroll.errors import StoreError
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.batch_notes import BatchNotes
-from tallyroll.ingest.placement import BatchMessage
 from tallyroll.ports.store import Answer, Outcome, Verdict
 from tests.faults.kinds import Kind
 from tests.faults.results import Result

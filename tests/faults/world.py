@@ -343,7 +343,8 @@ def _provided(raw: Raw, **changes: Any) -> Settings:
     declared = declare(settings)
     for table in declared.permanent:
         raw.dynamodb.create_table(**table_request(table))
-    raw.s3.create_bucket(Bucket=settings.bucket)
+    locks = {"ObjectLockEnabledForBucket": True} if declared.bucket.locks else {}
+    raw.s3.create_bucket(Bucket=settings.bucket, **locks)
     dead = declared.dead_letters
     dead_url = raw.sqs.create_queue(QueueName=dead.name, Attributes=queue_attributes(dead))
     arn = f"arn:aws:sqs:us-east-1:123456789012:{dead.name}"

@@ -56,6 +56,6 @@ def loaded_by(function: str, **chosen: Any) -> set[str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         "POWERTOOLS_TRACE_DISABLED": "1",
     }
-    done = ran([sys.executable, "-c", COLD, function], cwd=ROOT, env=environment, timeout=120)
+    done = ran([sys.executable, "-c", COLD, function], cwd=ROOT, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return {*json.loads(done.stdout.splitlines()[-1])}

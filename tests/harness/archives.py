@@ -11,10 +11,11 @@ from typing import Any
 
 from tallyroll.adapters.dynamodb.items import CODEC, Item
 from tallyroll.adapters.memory import MemoryBucket
+from tallyroll.archive.indexed.members import DataFileWriter
 from tallyroll.archive.inventory import Archive, find
 from tallyroll.archive.layout import (
     DataFile,
-    DataFileWriter,
+    alone_key,
     data_dir,
     manifests,
     prefix_of,
@@ -22,6 +23,7 @@ from tallyroll.archive.layout import (
     read_summary,
     summary_key,
 )
+from tallyroll.archive.parquet.compaction import Compaction
 from tallyroll.archive.proof import prove
 from tallyroll.archive.scan_export import export
 from tallyroll.archive.verification import ArchiveReading
@@ -69,7 +71,8 @@ class Archived:
         return found
 
     def verified(self, totals: Totals | None = None) -> ArchiveReading:
-        return ArchiveReading(self.bucket, self.archive(), CODEC, totals).verified()
+        reading = ArchiveReading(self.bucket, self.archive(), CODEC, totals, indexed=True)
+        return reading.verified()
 
     def findings(self, totals: Totals | None = None) -> list[str]:
         findings = self.verified(totals).findings
@@ -128,6 +131,19 @@ def as_archived(pipeline: Pipeline, window: Window, *, proven: bool = True) -> A
         assert items
         window = replace(window, attempt=replace(window.attempt, items=items))
     return Archived(pipeline, window)
+
+
+def leave_parquet(archive: Archived) -> str:
+    """Make Parquet of an archive, and have nothing else of it, as once it has expired; its
+    prefix.
+    """
+    made, prefix = archive.pipeline, f"{archive.prefix}/"
+    bucket, before = made.bucket, [*made.bucket.list(prefix)]
+    work = Compaction(bucket, CODEC, made.effects, lambda reading, *_: iter(reading))
+    parquet = work.compact(archive.archive()).prefix
+    bucket.put(alone_key(parquet), b"{}")
+    archive.remove(*before)
+    return parquet
 
 
 def sealed_and_exported(

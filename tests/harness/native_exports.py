@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from tallyroll.adapters.dynamodb.items import CODEC, stored_item
 from tallyroll.adapters.memory.bucket import MemoryBucket
 from tallyroll.adapters.memory.store import MemoryStore
-from tallyroll.archive.layout import DataFile, DataFileWriter
+from tallyroll.archive.indexed.members import DataFileWriter
+from tallyroll.archive.layout import DataFile
 from tallyroll.errors import Missing, Refused
 from tallyroll.model.items import StoredItem
 from tallyroll.model.sharding import stable_hash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from random import Random
@@ -48,15 +48,17 @@ def retracted_archive(
     *,
     proven: bool = True,
     attempt: str = "a1",
+    segments: int = 2,
     without: Sequence[str] = (),
     more: Sequence[Any] = (),
+    logs: Mapping[str, int] | None = None,
 ) -> Archived:
     """The window at 08 with single events, packets and one of two keys, some of them retracted; but
-    not those `without`, by their ids. `more` are further events.
+    not those `without`, by their ids. `more` are further events, `logs` the setting.
     """
     asked = [retraction(**fields) for fields in RETRACTIONS if fields["id"] not in without]
-    settings = replace(QUEUE, mapping=MAPPING)
-    made = exported([*bodies(), *more], attempt, settings=settings, retractions=asked)
+    settings = replace(QUEUE, mapping=MAPPING, logs=logs or {})
+    made = exported([*bodies(), *more], attempt, segments, settings, asked)
     return as_archived(*made, proven=proven)
 
 

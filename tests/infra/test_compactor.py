@@ -96,6 +96,17 @@ def test_duckdb_is_in_a_layer_of_this_function_alone(both: Template) -> None:
         assert function(both, name)["Code"] == made["Code"]
 
 
+@pytest.mark.parametrize("snap_start", [False, True])
+def test_reads_of_archives_have_the_layer_too(synthesize: Synthesize, snap_start: bool) -> None:
+    options = {"snap_start": True, "runtime": "python3.13"} if snap_start else {}
+    template = synthesize(archive="parquet", read_archives=True, **options)
+    [layer] = of_type(template, "AWS::Lambda::LayerVersion")
+    assert function(template, "aggregator")["Layers"] == [{"Ref": layer}]
+    assert [one for one in FUNCTIONS if "Layers" in function(template, one)] == ["aggregator"]
+    without = synthesize(read_archives=True)
+    assert of_type(without, "AWS::Lambda::LayerVersion") == {}
+
+
 def test_it_runs_every_hour_and_never_twice_at_once(both: Template) -> None:
     made = of_type(both, "AWS::Scheduler::Schedule").values()
     [rate] = [one["ScheduleExpression"] for one in made if one["Name"].endswith("-compactor")]

@@ -221,6 +221,28 @@ def test_a_queue_that_gives_messages_up_early(stack: cdk.Stack) -> None:
     assert told.endswith("Allow 1,000")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"archive_expire_days": 90}, "archive_expire_days 90: leave it out: the bucket Theirs/La"),
+        ({"archive_lock_days": 9}, "archive_lock_days: the bucket Theirs/Lake locks no objects"),
+        (
+            {"archive_replica": "arn:aws:s3:::copies"},
+            "archive_replica 'arn:aws:s3:::copies': leave",
+        ),
+    ],
+)
+def test_a_bucket_that_is_passed_in_is_not_changed(
+    built: Built, asked: dict[str, Any], told: str
+) -> None:
+    def lake(stack: cdk.Stack) -> dict[str, Any]:
+        from aws_cdk import aws_s3 as s3
+
+        return {"options": Options(**asked), "bucket": s3.Bucket(stack, "Lake", versioned=True)}
+
+    assert refused(built, lake).startswith(f"tallyroll:{told}")
+
+
 def test_a_bucket_without_versions(stack: cdk.Stack) -> None:
     from aws_cdk import aws_s3 as s3
 

@@ -13,7 +13,7 @@ from release.bundle import ROOT
 from tallyroll.adapters.dynamodb.throughput import Limit
 from tallyroll.cdk.alarm_rules import ALARMS, COMPACTING
 from tallyroll.cdk.pages import PAGES
-from tallyroll.ingest.cost import ItemSizes
+from tallyroll.ingest.cost import ItemSizes, LogCounts, WriteCost
 from tallyroll.ingest.writer import DEADLINE_RESERVE_MS, BatchReport
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
@@ -346,6 +346,25 @@ def test_retracted_events_are_drawn_where_there_may_be_some(
     published: dict[str, Any] = {**metrics.serialize_metric_set()}
     metrics.clear_metrics()
     assert published["EventsRetracted"] == [3.0]
+
+
+def test_what_logged_events_cost_is_drawn_where_a_key_is_logged(
+    template: Template, synthesize: Synthesize
+) -> None:
+    logging = synthesize(logs={"home-page": 1_000})
+    drawn = [{metric[1] for metric in asked_by_dashboard(made)} for made in (template, logging)]
+    expected = {"LoggedEventsCounted", "StoreRequestsLogged", "WriteUnitsLogged"}
+    assert drawn[1] - drawn[0] == expected
+    formulas = json.dumps(dashboard(logging))
+    assert formulas.count("(single + packed + logged)") == 2
+    cost = WriteCost(logged=1.0, requests_logged=1.0)
+    report = BatchReport(["m"], logged_events=1, cost=cost, logs=LogCounts(slots=1))
+    metrics = metrics_of("writer")
+    metrics.clear_metrics()
+    add_report(metrics, report, 1.0)
+    published: dict[str, Any] = {**metrics.serialize_metric_set()}
+    metrics.clear_metrics()
+    assert expected <= published.keys()
 
 
 def test_dashboards_of_one_name_in_two_regions_do_not_meet(template: Template) -> None:

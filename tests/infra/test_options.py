@@ -241,6 +241,12 @@ def test_unknown_key_is_refused_with_the_nearest(key: str, said: str) -> None:
         ("budget", "50", "budget 50: give tallyroll:alarm_email too, the address that is told"),
         ("budget_monitor", "yes", "budget_monitor 'yes': give true or false"),
         ("budget_monitor", True, "budget_monitor true: give tallyroll:budget too"),
+        ("archive_lock_days", 36_501, "archive_lock_days 36501: give a whole number from 0 to"),
+        ("archive_lock", "none", "archive_lock 'none': give one of governance, compliance"),
+        ("archive_lock", "compliance", "archive_lock 'compliance': give tallyroll:archive_lock_d"),
+        ("archive_expire_days", 7, "archive_expire_days 7: give 0, or a whole number from 31"),
+        ("archive_replica", "copies", "archive_replica 'copies': give the ARN of a bucket"),
+        ("archive_replica_key", KEY, "archive_replica_key .*: give tallyroll:archive_replica too"),
         ("boto3", "latest", "boto3 'latest': give one of runtime, pinned"),
         ("tags", "team", "tags 'team': give an object of texts, such as"),
         ("tags", ["team"], r"tags \['team'\]: give an object of texts"),
@@ -266,6 +272,24 @@ def test_wrong_value_is_refused_by_key_and_value_and_with_a_remedy(
 ) -> None:
     with pytest.raises(OptionsError, match=f"^tallyroll:{said}"):
         Options.from_context({PREFIX + name: value})
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"archive_lock_days": 9, "exporter": "native"},
+            "archive_lock_days 9: give .*exporter scan",
+        ),
+        ({"archive_lock_days": 90, "archive_expire_days": 89}, "archive_expire_days 89: give at l"),
+    ],
+)
+def test_archives_cannot_be_locked_by_others_or_longer_than_they_are_kept(
+    asked: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(OptionsError, match=f"^tallyroll:{said}"):
+        Options(**asked)
+    assert Options(archive_lock_days=90, archive_expire_days=90).archive_lock == "governance"
 
 
 @pytest.mark.parametrize(

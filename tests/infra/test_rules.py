@@ -84,7 +84,14 @@ def findings(outdir: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> F
         {"api": "private", "api_endpoint": ENDPOINT, "tracer": True, "api_log_role": False},
         {"store": "keyspaces", "tags": {"team": "elections"}, "kms_key": KEY},
         {"rollout": "canary", **MONITORED},
-        {"archive": "parquet", "kms_key": KEY},
+        {
+            "archive": "parquet",
+            "kms_key": KEY,
+            "archive_lock_days": 365,
+            "archive_expire_days": 365,
+            "archive_replica": "arn:aws:s3:::copies",
+            "archive_replica_key": KEY,
+        },
     ],
     ids=[
         "by default",

@@ -37,7 +37,12 @@ OTHERS: list[dict[str, Any]] = [
         "vpc_security_groups": "sg-0a1b2c3d",
     },
     {"store": "keyspaces", "api": "none", "kms_key": KEY},
-    {"identity": "pipeline"},
+    {
+        "identity": "pipeline",
+        "archive": "both",
+        "archive_lock_days": 365,
+        "archive_replica": "arn:aws:s3:::copies",
+    },
     {
         "api": "private",
         "api_endpoint": "vpce-0a1b2c3d4e5f60718",

@@ -13,7 +13,8 @@ from tallyroll.model.ids import IdentityItem
 from tallyroll.ports.bucket import TAG_PASSING
 from tallyroll.resources import TableDeclaration, declare
 from tallyroll.settings.options import Options
-from tests.infra.conftest import Synthesize
+from tallyroll.settings.options.rules import OptionsError
+from tests.infra.conftest import KEY, Synthesize
 from tests.infra.templates import (
     FUNCTIONS,
     Template,
@@ -27,6 +28,8 @@ from tests.infra.templates import (
 
 DECLARED = declare(Options().settings())
 REMEMBERING = declare(Options(identity="pipeline").settings())
+LOCKS = {"s3:PutObjectRetention", "s3:PutObjectLegalHold", "s3:BypassGovernanceRetention"}
+THERE = "arn:aws:kms:eu-central-1:123456789012:key/mrk-1234"
 # Another id makes CloudFormation replace the resource, by an empty one.
 LOGICAL_IDS = {
     "PipelineQueuesDeadLetters1BCBE4C9": "AWS::SQS::Queue",
@@ -134,6 +137,61 @@ def test_notes_of_progress_alone_are_deleted(template: Template) -> None:
     assert fnmatchcase(f"{progress_dir(prefix)}proof-00000.json", objects)
     for key in (proof_key(prefix), summary_key(prefix), f"{data_dir(prefix)}000-0000.json.gz"):
         assert not fnmatchcase(key, objects)
+
+
+def test_archives_are_locked_and_expire_where_options_ask_for_it(
+    template: Template, synthesize: Synthesize
+) -> None:
+    asked = {"archive_lock_days": 365, "archive_expire_days": 400, "archive": "parquet"}
+    made = synthesize(**asked)
+    before, bucket = only(template, "AWS::S3::Bucket"), only(made, "AWS::S3::Bucket")
+    *rules, expiring = bucket["LifecycleConfiguration"].pop("Rules")
+    assert rules == before["LifecycleConfiguration"]["Rules"]
+    assert expiring == {
+        "Id": "expiring",
+        "Prefix": "archive/",
+        "ExpirationInDays": 400,
+        "Status": "Enabled",
+    }
+    assert bucket.pop("ObjectLockEnabled") is True
+    # No default retention: it would also lock notes, tickets and payloads.
+    assert bucket.pop("ObjectLockConfiguration") == {"ObjectLockEnabled": "Enabled"}
+    assert bucket.keys() == before.keys()
+    locking = {
+        name: {resource(one) for one in statements(made, name) if LOCKS & {*actions(one)}}
+        for name in (*FUNCTIONS, "compactor")
+    }
+    [archives], [parquet] = locking.pop("cleanup"), locking.pop("compactor")
+    assert archives.endswith("/archive/tallyroll/*")
+    assert parquet.endswith("/archive/tallyroll/*.parquet.*")
+    assert not any(locking.values())
+    assert "BypassGovernanceRetention" not in json.dumps(made)
+
+
+@pytest.mark.parametrize("keys", [{}, {"kms_key": KEY, "archive_replica_key": THERE}])
+def test_archives_and_payloads_are_copied_where_an_option_asks_for_it(
+    synthesize: Synthesize, keys: dict[str, str]
+) -> None:
+    made = synthesize(archive_replica="arn:aws:s3:::copies", archive_lock_days=365, **keys)
+    rules = only(made, "AWS::S3::Bucket")["ReplicationConfiguration"]["Rules"]
+    assert [rule["Filter"] for rule in rules] == [{"Prefix": "archive/"}, {"Prefix": "payloads/"}]
+    for rule in rules:
+        assert rule["DeleteMarkerReplication"] == {"Status": "Disabled"}
+        there = {"EncryptionConfiguration": {"ReplicaKmsKeyID": THERE}} if keys else {}
+        assert rule["Destination"] == {"Bucket": "arn:aws:s3:::copies", **there}
+        assert ("SourceSelectionCriteria" in rule) == bool(keys)
+    policy = only(made, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    granted = {action for one in policy for action in actions(one)}
+    keyed = {"kms:Decrypt", "kms:Encrypt"} if keys else set()
+    assert keyed == {action for action in granted if action.startswith("kms:")}
+    assert {"s3:GetObjectRetention", "s3:ReplicateObject", "s3:ReplicateTags"} <= granted
+    assert "s3:ReplicateDelete" not in granted
+
+
+def test_a_copy_under_a_key_needs_one_there(synthesize: Synthesize) -> None:
+    for keys in ({"kms_key": KEY}, {"archive_replica_key": THERE}):
+        with pytest.raises(OptionsError, match=r"^tallyroll:archive_replica_key .*in the Region"):
+            synthesize(archive_replica="arn:aws:s3:::copies", **keys)
 
 
 def test_what_keeps_data_stays_when_the_stack_goes(remembering: Template) -> None:

@@ -106,6 +106,12 @@ UNUSED = (
         "ProvisionedConcurrencyConfig",
         "lambda:DeleteProvisionedConcurrencyConfig PutProvisionedConcurrencyConfig",
     ),
+    _unset(
+        "IAM::Policy",
+        "Groups Users",
+        "iam:DeleteGroupPolicy DeleteUserPolicy GetGroupPolicy GetUserPolicy PutGroupPolicy"
+        " PutUserPolicy",
+    ),
     _unset("Lambda::EventSourceMapping", "KmsKeyArn", "kms:Decrypt DescribeKey GenerateDataKey"),
     _unset(
         "Lambda::Function",
@@ -141,18 +147,17 @@ UNUSED = (
         "AbacStatus AccelerateConfiguration AccessControl AnalyticsConfigurations"
         " CorsConfiguration IntelligentTieringConfigurations InventoryConfigurations"
         " LoggingConfiguration MetadataConfiguration MetadataTableConfiguration"
-        " MetricsConfigurations NotificationConfiguration ObjectLockConfiguration"
-        " ObjectLockEnabled OwnershipControls ReplicationConfiguration WebsiteConfiguration",
-        "iam:PassRole",
+        " MetricsConfigurations NotificationConfiguration"
+        " OwnershipControls WebsiteConfiguration",
         "s3:CreateBucketMetadataTableConfiguration DeleteBucketAnalyticsConfiguration"
         " DeleteBucketCors DeleteBucketMetadataTableConfiguration"
-        " DeleteBucketMetricsConfiguration DeleteBucketReplication DeleteBucketWebsite"
+        " DeleteBucketMetricsConfiguration DeleteBucketWebsite"
         " DeleteObject GetBucketAcl PutAccelerateConfiguration PutAnalyticsConfiguration"
         " PutBucketAbac PutBucketAcl PutBucketCORS PutBucketLogging PutBucketNotification"
-        " PutBucketObjectLockConfiguration PutBucketOwnershipControls PutBucketReplication"
+        " PutBucketOwnershipControls"
         " PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration"
-        " PutMetricsConfiguration PutObjectAcl PutObjectLockConfiguration"
-        " PutReplicationConfiguration UpdateBucketMetadataAnnotationTableConfiguration"
+        " PutMetricsConfiguration PutObjectAcl"
+        " UpdateBucketMetadataAnnotationTableConfiguration"
         " UpdateBucketMetadataInventoryTableConfiguration"
         " UpdateBucketMetadataJournalTableConfiguration",
         "s3tables:CreateNamespace CreateTable CreateTableBucket GetTable GetTableMetadataLocation"
@@ -161,8 +166,10 @@ UNUSED = (
     _never(
         "S3::Bucket",
         "Service Authorization Reference, S3: there are no such actions. What they are meant for"
-        " is allowed by PutEncryptionConfiguration, PutLifecycleConfiguration, PutBucketTagging.",
-        "s3:DeleteBucketEncryption DeleteBucketLifecycle DeleteBucketTagging",
+        " is allowed by PutEncryptionConfiguration, PutLifecycleConfiguration, PutBucketTagging,"
+        " PutReplicationConfiguration, PutBucketObjectLockConfiguration.",
+        "s3:DeleteBucketEncryption DeleteBucketLifecycle DeleteBucketReplication"
+        " DeleteBucketTagging PutBucketReplication PutObjectLockConfiguration",
     ),
     _unset("SNS::Subscription", "SubscriptionRoleArn", "iam:GetRole PassRole"),
     _never(

@@ -100,6 +100,13 @@ def test_a_store_without_transactions_takes_no_events_of_several_keys() -> None:
         options('mapping={"keys": ["a", "b"]}', store=KEYSPACES)
 
 
+def test_keys_are_logged_in_a_store_with_transactions_alone() -> None:
+    asked = 'logs={"home": 1000}'
+    assert options(asked).settings.logs == {"home": 1_000}
+    with pytest.raises(OptionsError, match=r"logs .* have no transactions"):
+        options(asked, store=KEYSPACES)
+
+
 def test_ids_are_remembered_beyond_windows_in_a_store_with_transactions_alone() -> None:
     asked = ("identity=pipeline", "identity_days=7")
     found = options(*asked)

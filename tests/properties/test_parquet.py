@@ -12,6 +12,7 @@ from tallyroll.adapters.dynamodb.items import CODEC, parse_item
 from tallyroll.archive.parquet.rows import alone, converted, restored, rows_of
 from tallyroll.client.packing import pack
 from tallyroll.model.events import Event, decode, event_body
+from tallyroll.model.formats.json_texts import spaced
 from tallyroll.model.formats.payloads import Chunk, PayloadLayout
 from tallyroll.model.items import StoredItem
 from tallyroll.model.messages import Message
@@ -66,7 +67,10 @@ def test_every_item_comes_back(
             item = StoredItem(item.pk, item.sk, {**item.attributes, **changed})
             stored = parse_item(item.attributes)
             assert isinstance(stored, Record)
+            assert CODEC.spelled(stored, item) in (None, spaced(item.attributes))
             made = converted(stored, item, CODEC, lambda key, *_, some=chunks: of(some, key))
+            if CODEC.spelled(stored, item) and not stored.in_chunks:
+                assert converted(stored, item, CODEC, usual=True) == made
             own = [CODEC.item_of(chunk) for chunk in chunks if chunk.key == each.key]
             found = restored(*made, CODEC)
             assert found == [item, *own]

@@ -1,10 +1,10 @@
 """Functions of other releases, beside those of this one for a while: as a rolling update leaves
 them, or a way back.
 
-The release before knows no stripes of their own: its writer hands back what is of such a window,
-its reader asks for as many stripes as there may ever be, its roller freezes neither them nor a
-wish. Here it is this code behind a catalog that shows specs as that release reads them. The other
-one knows stripes, and adds no hints to them.
+The release before knows no stripes of their own, and no logs: its writer hands back what is of such
+a window, its reader asks for as many stripes as there may ever be, its roller freezes neither them
+nor a wish nor a log. Here it is this code behind a catalog that shows specs as that release reads
+them. The other one knows stripes, and adds no hints to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tallyroll.model.specs import STRIPES_RULE, Spec
+from tallyroll.model.specs import LOGS_RULE, STRIPES_RULE, Spec
 from tallyroll.model.states import Window, Wishes
 from tallyroll.model.windows import WindowId
 from tallyroll.settings import Settings
@@ -23,7 +23,7 @@ from tests.simulation.plans import START_MS
 if TYPE_CHECKING:
     from tests.simulation.pipeline import System
 
-RULE = f"+{STRIPES_RULE}"
+RULE, UNKNOWN = f"+{STRIPES_RULE}", "+unknown"
 NOW, BEFORE, WITHOUT_HINTS = range(3)
 RELEASES = ("this release", "the release before", "a release without hints")
 
@@ -35,7 +35,7 @@ class CatalogOfBefore:
 
     def __init__(self, catalog: Any, *, not_place: bool) -> None:
         self._catalog = catalog
-        self._suffix = "+unknown" if not_place else ""
+        self._rules = {RULE: UNKNOWN, f"+{LOGS_RULE}": UNKNOWN} if not_place else {RULE: ""}
 
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._catalog, verb)
@@ -63,14 +63,15 @@ class CatalogOfBefore:
         return {window: self._read(spec) for window, spec in found.items()}
 
     def _read(self, spec: Spec) -> Spec:
-        if RULE not in spec.suffix:
-            return spec
-        return replace(spec, suffix=spec.suffix.replace(RULE, self._suffix))
+        suffix = spec.suffix
+        for rule, read in self._rules.items():
+            suffix = suffix.replace(rule, read)
+        return spec if suffix == spec.suffix else replace(spec, suffix=suffix)
 
 
 def settings_of_before(settings: Settings) -> Settings:
     """Those by which the release before freezes what this one would."""
-    return replace(settings, stripes_rule=STRIPES_OF_SHARDS)
+    return replace(settings, stripes_rule=STRIPES_OF_SHARDS, logs={})
 
 
 def of_other(

@@ -20,7 +20,7 @@ def is_of(spec: Spec, settings: Settings, span: tuple[int, int], opened: Opened 
         == (settings.shards, settings.stripes_min, settings.buckets, settings.gates)
         and (spec.skew, spec.require_ts) == (settings.skew_ms, settings.require_ts)
         and {key: rule.slot_ms for key, rule in spec.logs.items()}
-        == {key: 369_000 // rate for key, rate in settings.logs.items()}
+        == {key: 1_000_000 // rate for key, rate in settings.logs.items()}
         and (spec.suffix, spec.identity, spec.identity_days) == _rule(settings)
     )
 
@@ -41,7 +41,7 @@ def may_be_hot(
 def _rule(settings: Settings) -> tuple[str, str, int]:
     """How ids are placed, within what they count once, and for how long (days)."""
     own = "" if settings.stripes_rule == "shards" or settings.store == "keyspaces" else "+s1"
-    logs = "+log1" if settings.logs else ""
+    logs = "+log2" if settings.logs else ""
     if settings.identity == "window":
         return f"{settings.suffix}{own}{logs}", "window", 0
     return f"{settings.suffix}{own}+id1{logs}", settings.identity, settings.identity_days

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.cleanup import handler as cleanup_function
+from functions.compactor import handler as compactor_function
 from functions.dropper import handler as dropper_function
 from functions.roller import handler as roller_function
 from functions.writer import handler as writer_function
@@ -33,6 +34,7 @@ FUNCTIONS: dict[str, Any] = {
     "roller": roller_function,
     "cleanup": cleanup_function,
     "dropper": dropper_function,
+    "compactor": compactor_function,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -151,6 +152,13 @@ def _pool(processes: int) -> Pool:
     """Processes that leave an interrupt to this one, also while they start: they inherit that."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return get_context("spawn").Pool(processes)
+        return get_context("spawn").Pool(processes, _collect_garbage_seldom)
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+def _collect_garbage_seldom() -> None:
+    """Worlds make many values that live long, and few cycles: the usual search for them takes a
+    tenth of the time.
+    """
+    gc.set_threshold(50_000, 20, 20)

@@ -226,8 +226,8 @@ class _Queue:
         return deliver(held)
 
     def delete(self, delete: Perform, receipt: str) -> None:
-        id_ = receipt.partition("#")[0]
-        if any(each.id == id_ and each.receipt != receipt for each in self._system.queue.held()):
+        held = self._system.queue.of(receipt.partition("#")[0])
+        if held and held.receipt != receipt:
             self._hit("deleted-in-vain")
         delete(receipt)
 

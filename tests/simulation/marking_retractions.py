@@ -115,7 +115,9 @@ class _Done:
     def put_once(self, put_once: Perform, key: str, body: bytes) -> bytes:
         stands: bytes = put_once(key, body)
         if CORRECTIONS in key:
-            self._hit("corrections-copied")
+            window = self._system.catalog.window(key.split("/")[4])
+            later = window is not None and window.status is Status.DROPPED
+            self._hit("corrections-copied-later" if later else "corrections-copied")
         return stands
 
 

@@ -28,6 +28,7 @@ RETRACTION_MARKS: Mapping[str, str] = {
     "retractions-of-one-in-batch": "a batch holds several retractions of one event",
     "correction-after-proof": "a correction comes between the proof of an archive and the drop",
     "corrections-copied": "corrections are copied beside an archive",
+    "corrections-copied-later": "the same, after the window was dropped",
     "retraction-redriven": "a retraction that was rejected is redriven, and has its effect",
     "retraction-authorized-later": "the same, and it was authorized only then",
     "letter-beside-effect": "a retraction is rejected, though its event is retracted already",

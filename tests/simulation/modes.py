@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.simulation.columns.marking import COLUMN_MARKS
+from tests.simulation.columns.planted import PLANTED as PLANTED_IN_COLUMNS
+from tests.simulation.columns.system import simulate_columns
 from tests.simulation.logs.planted import PLANTED as PLANTED_IN_LOGS
 from tests.simulation.logs.system import simulate_logs
 from tests.simulation.marks import MARKS
@@ -28,6 +31,7 @@ class Mode:
 
 MODES: Mapping[str, Mode] = {
     DYNAMODB: Mode(simulate, PLANTED, MARKS),
+    "parquet": Mode(simulate_columns, PLANTED_IN_COLUMNS, COLUMN_MARKS),
     "logs": Mode(simulate_logs, PLANTED_IN_LOGS, MARKS),
     "rows": Mode(simulate_rows, PLANTED_IN_ROWS, ALL_MARKS),
 }

@@ -14,6 +14,7 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.errors import Absent, Archived
+from tallyroll.lifecycle import later_corrections
 from tallyroll.ports.store import Store
 from tallyroll.settings import Settings
 from tests.simulation.abstraction import Abstraction
@@ -63,6 +64,7 @@ from tests.simulation.world import UNBOUND, Bounds, Fault, Group, Violation, Wor
 
 DRAIN_MS_MAX = 1_800_000
 WRITERS = 3
+SEEN_MS = 180_000  # after that cleanup has seen what was corrected, in calm weather
 UNEXPECTED = "unexpected: "  # what roller and cleanup say of a bug that they survived
 
 
@@ -130,6 +132,7 @@ class System:
     def watch_store(self, patch: pytest.MonkeyPatch) -> None:
         """Count the store's marks until the patch is undone."""
         watch_store(self, patch)
+        patch.setattr(later_corrections, "EVERY_MS", 0)
 
     def queue_rules(self) -> Rules:
         """How strict the queue is."""
@@ -185,6 +188,8 @@ class System:
             world.fail(f"2: not drained after half an hour of calm: {liveness.left(last)}")
         waiting = liveness.waiting()
         self.oracle.final(self.store, self.catalog, self.totals, self.bucket, waiting)
+        seen_until = 0 if liveness.fails("cleanup") else world.now - SEEN_MS
+        self.oracle.retractions.check_later_copies(self.catalog, self.bucket, seen_until)
         liveness.check_alarms()
         if not liveness.fails("aggregator"):
             world.spawn("last reader", partial(self._read_all, reader), life)

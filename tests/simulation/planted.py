@@ -160,6 +160,7 @@ PLANTED = (
     Planted(planted_retractions.retracted_before_the_seal_not_noted, 7),
     Planted(planted_retractions.counted_without_corrections, 7),
     Planted(planted_retractions.dropped_before_the_copy_of_corrections, 2018),
+    Planted(planted_retractions.not_copied_after_the_drop, 3000),
     Planted(planted_heat.stripes_by_a_cached_number, 16),
     Planted(planted_heat.number_read_after_the_stripes, 16),
     Planted(planted_heat.stripes_lowered, 132),

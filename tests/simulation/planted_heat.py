@@ -13,8 +13,8 @@ import pytest
 
 import tallyroll.reads.hints
 from tallyroll.adapters.dynamodb.attributes import expressed
-from tallyroll.adapters.dynamodb.items import Key, tally_key
-from tallyroll.adapters.dynamodb.store import DynamoStore, _stripe
+from tallyroll.adapters.dynamodb.items import Key, stripe_in, tally_key
+from tallyroll.adapters.dynamodb.store import DynamoStore
 from tallyroll.adapters.memory import MemoryCatalog
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Wish
@@ -35,7 +35,7 @@ def _read_once(self: Any, spec: Spec, keys: Sequence[str]) -> dict[str, list[Tal
         for key in found
         for number in range(1, self._widths.of(spec, key) + 1)
     ]
-    for stripe in map(_stripe, self._table(spec.table).get_all(places)):
+    for stripe in map(stripe_in, self._table(spec.table).get_all(places)):
         found[stripe.key].append(stripe)
     return found
 
@@ -79,7 +79,7 @@ def stripes_beyond_what_the_release_before_reads(patch: Patch) -> None:
         table, first = self._table(spec.table), tally_key(spec, key, 1)
         table.update_if({"Key": first, **expressed("SET #w = :w", w=4 * spec.stripes_most(key))})
         if item := table.get(first):
-            self._widths.note(spec, _stripe(item))
+            self._widths.note(spec, stripe_in(item))
 
     patch.setattr(DynamoStore, "widen", widen)
 

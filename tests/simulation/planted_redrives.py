@@ -40,7 +40,7 @@ def redriven_without_a_ledger(patch: Patch) -> None:
 
     def believing(self: Any, found: Any) -> Any:
         return [
-            each._replace(case=replace(each.case, target=each.case.message.redrive.target))
+            each._replace(case=each.case._replace(target=each.case.message.redrive.target))
             if hasattr(each, "envelope") and each.case.message.redrive
             else each
             for each in found

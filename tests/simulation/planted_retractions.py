@@ -10,6 +10,7 @@ import pytest
 
 import tallyroll.ingest.tombstone_runs
 import tallyroll.lifecycle.cleanup
+import tallyroll.lifecycle.later_corrections
 import tallyroll.lifecycle.sealing
 import tallyroll.reads.counts
 from tallyroll.adapters.dynamodb.items import tombstone_key
@@ -183,3 +184,7 @@ def counted_without_corrections(patch: Patch) -> None:
 
 def dropped_before_the_copy_of_corrections(patch: Patch) -> None:
     patch.setattr(tallyroll.lifecycle.cleanup, "copy_corrections", lambda *_: None)
+
+
+def not_copied_after_the_drop(patch: Patch) -> None:
+    patch.setattr(tallyroll.lifecycle.later_corrections, "copy_later_ones", lambda *_: None)

@@ -28,7 +28,8 @@ def state_not_read_again(patch: Patch) -> None:
     stored = StoredEvents._by_stored_records
 
     def hasty(self: StoredEvents, placed: Sequence[Any]) -> Any:
-        found = [self._stored(each) for each in placed]
+        logged = self._in_logs(placed)
+        found = [self._stored(*each) for each in zip(placed, logged, strict=True)]
         if all(answer is None for answer in found):
             return ["this record is not in it"] * len(placed)
         return stored(self, placed)

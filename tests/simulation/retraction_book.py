@@ -25,7 +25,7 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from tests.simulation.oracle import Oracle
 
-CORRECTIONS = "/corrections/"
+CORRECTIONS, CORRECTED, PROOF, ALONE = "/corrections/", "/corrected-", "/proof.json", "/alone.json"
 DROPPED = (Status.DROPPING, Status.DROPPED)
 ONCE_MORE = (None, Reason.CRASHES_WRITER)  # which the oracle judges for all messages alike
 
@@ -102,9 +102,11 @@ class RetractionBook:
         """Check the tombstones of one transaction that was carried out."""
         if spec.window in self._oracle.sealed:
             self._world.fail(f"4: something was retracted in the sealed window {spec.window}")
-        groups: dict[tuple[str, int | None], list[Tombstone]] = {}
-        for each in tombstones:
-            groups.setdefault((each.id, each.index), []).append(each)
+        groups: dict[tuple[Any, ...], list[Tombstone]] = {}
+        for each in tombstones:  # an id may be of several events, each of another key
+            counted = self.counted.get((spec.window, each.key, each.id))
+            keys = counted.keys if counted else ()
+            groups.setdefault((each.id, each.index, keys), []).append(each)
         for group in groups.values():
             first, keys = group[0], tuple(each.key for each in group)
             for each in group:
@@ -269,13 +271,8 @@ class RetractionBook:
         archive = window.attempt.archive
         if RETRACTION_OFF in [each.retraction for each in self._oracle.deployed]:
             return  # such a cleanup copies nothing
-        lines = [
-            json.loads(line)
-            for key in bucket.list(f"{archive}{CORRECTIONS}")
-            for line in bucket.get(key).splitlines()
-        ]
-        there = [(line["keys"][0], line["id"], line["index"]) for line in lines]
-        if len({*there}) < len(there):
+        there = _copied(bucket, f"{archive}{CORRECTIONS}")
+        if len({*there}) < len(there) and window.status is not Status.DROPPED:
             self._world.fail(f"7: a correction of {window.id} is copied twice: {there}")
         for (of, key, record_id, index), made in self.corrections.items():
             if of != window.id or key != made.keys[0]:
@@ -284,6 +281,32 @@ class RetractionBook:
             before = at < self._oracle.archives.proven_at.get(archive, 0)
             if before and (key, record_id, index) not in there:
                 self._world.fail(f"3: {made} is not beside the archive of {window.id}")
+
+    def check_later_copies(
+        self, catalog: MemoryCatalog, bucket: MemoryBucket, seen_until: int
+    ) -> None:
+        """Check that the corrections of dropped windows are beside each proven archive that stays,
+        of those months that a pass of cleanup has seen to the end: what was corrected before it
+        began. Cleanup knows of all corrections until `seen_until`.
+        """
+        if RETRACTION_OFF in [each.retraction for each in self._oracle.deployed]:
+            return
+        passes = {
+            key.partition(CORRECTED)[2][:7]: json.loads(bucket.get(key))
+            for key in bucket.list("archive/")
+            if CORRECTED in key
+        }
+        for (of, key, record_id, index), made in self.corrections.items():
+            at = self.retracted[of, key, record_id, index].at
+            noted, window = passes.get(f"{of[:4]}-{of[4:6]}"), catalog.window(of)
+            if noted is None and at < seen_until:
+                self._world.fail(f"3: there is no note of {made}")
+            over = noted and noted["after"] is None and noted["revision"] and at < noted["begun"]
+            if not over or not window or window.status is not Status.DROPPED or key != made.keys[0]:
+                continue
+            for prefix in _staying(bucket, window.attempt.archive):
+                if (key, record_id, index) not in _copied(bucket, f"{prefix}{CORRECTIONS}"):
+                    self._world.fail(f"3: {made} is not beside {prefix}, and the window is dropped")
 
     def check(self, found: Found, noted: Mapping[Any, Any], made: Iterable[Correction]) -> None:
         """Check all tombstones, corrections and their sums: `noted` are those by key, and by window
@@ -322,3 +345,21 @@ def _sums(names: Mapping[Name, Any]) -> dict[tuple[str, str], tuple[int, int]]:
         events[window, key] += n
         amounts[window, key] += amount
     return {place: (events[place], amounts[place]) for place in events}
+
+
+def _staying(bucket: MemoryBucket, source: str) -> set[str]:
+    """The prefixes of proven archives of a window, without one in whose place another is read."""
+    keys = {*bucket.list(source)}
+    proven = {key.removesuffix(PROOF) for key in keys if key.endswith(PROOF)}
+    return proven - {source} if any(key.endswith(ALONE) for key in keys) else proven
+
+
+def _copied(bucket: MemoryBucket, prefix: str) -> list[tuple[str, str, int | None]]:
+    """Key, id and index of the copies of corrections under a prefix."""
+    lines = [
+        json.loads(line)
+        for key in bucket.list(prefix)
+        if CORRECTIONS in key
+        for line in bucket.get(key).splitlines()
+    ]
+    return [(line["keys"][0], line["id"], line["index"]) for line in lines]

@@ -28,6 +28,7 @@ TIMEOUT_MS = {
     "roller": 30_000,
     "cleanup": 60_000,
     "dropper": 30_000,
+    "compactor": 60_000,
     "aggregator": 10_000,
 }
 USE_CASES = {"aggregator": "reader"}  # those of the other functions have their names

@@ -90,7 +90,7 @@ class StrictQueue(MemoryQueue):
         room = self.rules.in_flight_max - self.counts().in_flight
         if room <= 0:
             world.note("flight is full")
-        for held in self._in_turn():
+        for held in self._in_turn(hidden=twice):
             if len(received) >= min(most, room):
                 break
             if held.visible_at > world.now and not (twice and held.receives and chance() < 0.2):
@@ -107,12 +107,17 @@ class StrictQueue(MemoryQueue):
             received.reverse()
         return received
 
-    def _in_turn(self) -> Sequence[Held]:
-        """All messages, by when they were sent; those that were received three times, by when they
-        are visible again.
+    def of(self, message_id: str) -> Held | None:
+        """The message of an id, if it is not deleted."""
+        return self._held.get(message_id)
+
+    def _in_turn(self, *, hidden: bool) -> Sequence[Held]:
+        """All messages that are visible, or that are not as well, by when they were sent; those
+        that were received three times, by when they are visible again.
         """
+        now = self._world.now
         return sorted(
-            self.held(),
+            [held for held in self._held.values() if hidden or held.visible_at <= now],
             key=lambda held: (
                 held.visible_at if held.receives >= AGE_RECEIVES_LEFT_OUT else held.sent
             ),
@@ -165,7 +170,7 @@ class StrictQueue(MemoryQueue):
         self._world.note(f"message {held.id[:6]} expired")
 
     def _expire(self) -> None:
-        for held in self.held():
-            if self._world.now - held.sent >= self._retention_ms:
-                del self._held[held.id]
-                self.expired(held)
+        until = self._world.now - self._retention_ms
+        for held in [held for held in self._held.values() if held.sent <= until]:
+            del self._held[held.id]
+            self.expired(held)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-# DescribeTable alone: every other read that the adapters make asks for consistency (DynamoDB API
-# Reference, DescribeTable: "uses an eventually consistent query"). A planted bug adds the verb
-# whose request it makes eventual.
-EVENTUAL = frozenset({"describe_table"})
+# DescribeTable (DynamoDB API Reference: "uses an eventually consistent query"), and what writers
+# read of logs; every other read that the adapters make asks for consistency. A planted bug adds the
+# verb whose request it makes eventual.
+EVENTUAL = frozenset({"describe_table", "records_eventually"})
 QUERIES = frozenset({"records", "stripes", "scan", "windows", "windows_with_specs", "periods"})
 """The verbs of store and catalog that are a Query or Scan; the others get items one by one."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.adapters.memory import MemoryCatalog
+from tallyroll.model.specs import log_rule
 from tallyroll.model.states import Wish, Wishes
 from tallyroll.operations.heat.wishes import Split
 from tests.harness.pipeline import spec_of
@@ -16,6 +17,7 @@ from tests.simulation.wish_book import WishBook
 from tests.simulation.world import Group, Violation, World
 
 SPEC = replace(spec_of(), shards=3, hot={"hot": 8}, suffix="calculated+s1")
+LOGS = {"hot": log_rule(80)}
 WISH = Wish(8, SPEC.start, None, SPEC.start)
 
 
@@ -92,3 +94,15 @@ def test_the_release_before_reads_no_rule_of_stripes() -> None:
         unknown.shard("hot", "x")
     assert not reader.wishes().of
     assert not settings_of_before(SETTINGS).own_stripes
+
+
+def test_the_release_before_places_nothing_in_a_window_with_logs() -> None:
+    catalog = MemoryCatalog()
+    catalog.put_spec(replace(SPEC, suffix="calculated+log2", logs=LOGS))
+    reader, writer = (CatalogOfBefore(catalog, not_place=each) for each in (False, True))
+    [read] = reader.specs([SPEC.window]).values()
+    assert read.logs == LOGS
+    [unknown] = writer.specs([SPEC.window]).values()
+    with pytest.raises(Exception, match="suffix strategy"):
+        unknown.shard("hot", "x")
+    assert not settings_of_before(replace(SETTINGS, logs={"hot": 80})).logs

@@ -11,7 +11,7 @@ from tests.simulation.planted import Planted
 
 pytestmark = pytest.mark.proof
 
-SEEDS = 12
+SEEDS = 8
 
 
 def test_invariants_hold_while_the_mapping_changes() -> None:

@@ -11,7 +11,7 @@ from tallyroll.reads.http import HttpAnswer
 from tests.simulation.pipeline import System, simulate
 from tests.simulation.plans import plan_of
 from tests.simulation.range_readers import Asked, RangeReader
-from tests.simulation.truth import Truth, unlike
+from tests.simulation.truth import Truth, mixed, unlike
 from tests.simulation.world import Violation
 
 SEED = 5  # one of those with readers of ranges
@@ -86,6 +86,28 @@ def test_a_wrong_answer_is_a_violation(route: str, body: dict[str, Any]) -> None
 )
 def test_a_right_answer_is_none(route: str, body: dict[str, Any]) -> None:
     Told(body)._routes[route](ASKED)
+
+
+@pytest.mark.parametrize(
+    ("told", "may_be"),
+    [
+        ((3, 5, 0, 0), True),  # at the beginning
+        ((4, 5, 0, 0), True),  # with the first commit
+        ((4, 6, 0, 0), True),  # with the second one alone
+        ((6, 8, 1, 1), True),  # with all
+        ((5, 6, 1, 1), True),
+        ((4, 7, 0, 0), True),  # with the last one alone
+        ((4, 8, 0, 0), False),  # the number of one, the sum of two
+        ((2, 5, 0, 0), False),
+        ((7, 8, 1, 1), False),
+        ((3, 5, 2, 2), False),
+    ],
+)
+def test_what_a_read_beside_several_commits_may_tell(
+    told: tuple[int, int, int, int], may_be: bool
+) -> None:
+    moments = [(3, 5, 0, 0), (4, 5, 0, 0), (5, 6, 0, 0), (5, 6, 1, 1), (6, 8, 1, 1)]
+    assert mixed(told, moments) is may_be
 
 
 def test_sums_between_two_moments() -> None:

@@ -65,11 +65,12 @@ class Scene:
         self.oracle.on_send(sent)
         self.book.on_counted(self.spec.window, self.record, sent)
 
-    def retract(self, **more: Any) -> None:
-        """Put a tombstone of the event, with other fields if some are given."""
-        fields = {"key": "a", "id": "x", "n": 1, "amount": MICROS, "digest": DIGEST, "by": "ann"}
+    def retract(self, *keys: str, **more: Any) -> None:
+        """Put tombstones of the event under `keys` at once, with other fields if some are given."""
+        fields = {"id": "x", "n": 1, "amount": MICROS, "digest": DIGEST, "by": "ann"}
         fields |= {"shard": 1, "ts": EVENT.time, "stripe": 1, "slot": 1, "why": ""}
-        self.book.on_retracted(self.spec, [Tombstone(**{**fields, **more})])
+        made = [Tombstone(**{**fields, **more, "key": key}) for key in keys or ("a",)]
+        self.book.on_retracted(self.spec, made)
 
     def correct(self) -> None:
         """Add a correction of the event."""
@@ -143,6 +144,26 @@ def test_what_somebody_asked_may_be_done_once_and_acknowledged_often() -> None:
     scene.retract()
     for _ in range(2):
         scene.oracle.on_acknowledged("asked")
+
+
+def test_events_of_one_id_are_retracted_at_once_each_under_its_keys() -> None:
+    scene = asking()
+    other = replace(EVENT, key="b")
+    scene.book.on_counted(scene.spec.window, replace(scene.record, key="b"), other)
+    scene.book.on_asked(replace(ASKED, key="b"))
+    scene.retract("a", "b")
+    assert [key for _, key, _, _ in scene.book.retracted] == ["a", "b"]
+
+
+@pytest.mark.parametrize("keys", [("a",), ("b",)])
+def test_an_event_of_two_keys_is_retracted_under_both(keys: tuple[str, ...]) -> None:
+    scene = asking()
+    one = (scene.spec.window, "a", "x")
+    counted = scene.book.counted[one] = replace(scene.book.counted[one], keys=("a", "b"))
+    scene.book.counted[scene.spec.window, "b", "x"] = counted
+    scene.book.on_asked(replace(ASKED, key="b"))
+    with pytest.raises(Violation, match="was retracted under"):
+        scene.retract(*keys)
 
 
 def test_what_is_sealed_is_corrected() -> None:

@@ -94,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _judged(self, caller: str, service: str, body: bytes) -> tuple[Request, Refusal | None]:
         target = self.headers.get("X-Amz-Target")
         url, tagging = f"//relay{self.path}", self.headers.get("X-Amz-Tagging")
-        asked = request_of(service, self.command, url, target, body, tagging)
+        lock = self.headers.get("X-Amz-Object-Lock-Mode")
+        asked = request_of(service, self.command, url, target, body, tagging, lock)
         with self.turn:
             return asked, self.gate.judge(caller, asked)
 

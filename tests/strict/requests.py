@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -35,14 +36,16 @@ def request_of(
     target: str | bytes | None,
     body: bytes | str | None,
     tagging: str | bytes | None = None,
+    lock: str | bytes | None = None,
 ) -> Request:
     """The request of an HTTP message; `target` is its header X-Amz-Target, which all but S3 have,
-    `tagging` its header X-Amz-Tagging.
+    `tagging` its header X-Amz-Tagging, `lock` its header X-Amz-Object-Lock-Mode.
 
     Raises KeyError for an operation of S3 that is not known here.
     """
     if target is None:
-        return _of_s3(method, url, tagging, body)
+        found = _of_s3(method, url, tagging, body)
+        return replace(found, params={**found.params, "ObjectLockMode": lock}) if lock else found
     named = target.decode() if isinstance(target, bytes) else target
     text = body.decode() if isinstance(body, bytes) else body or "{}"
     return Request(service, named.rpartition(".")[2], json.loads(text.replace(LOCAL, HERE)))

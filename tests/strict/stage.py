@@ -66,7 +66,8 @@ class Stage(World):
         target = request.headers.get("X-Amz-Target")
         body: Any = request.body if target or "tagging" in str(request.url) else None
         tagging = request.headers.get("X-Amz-Tagging")
-        asked = request_of(service, str(request.method), request.url, target, body, tagging)
+        lock = request.headers.get("X-Amz-Object-Lock-Mode")
+        asked = request_of(service, str(request.method), request.url, target, body, tagging, lock)
         if refusal := self.gate.judge(self.caller, asked):
             return wire.reply(request, refusal.status, body_of(refusal, service))
         answer = behind(event, request, **more)

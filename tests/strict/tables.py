@@ -104,8 +104,9 @@ def messages(request: Request, _account: Account, _reading: Reading) -> Iterator
 
 
 def objects(request: Request, _account: Account, _reading: Reading) -> Iterator[Question]:
-    """A request for an object asks for the action of its kind, and for PutObjectTagging too if it
-    has tags; one of a listing asks for ListBucket on the bucket.
+    """A request for an object asks for the action of its kind, for PutObjectTagging too if it has
+    tags, and for PutObjectRetention if it locks it; one of a listing asks for ListBucket on the
+    bucket. Source: S3 API Reference, PutObject.
     """
     if request.service != "s3":
         return
@@ -120,6 +121,8 @@ def objects(request: Request, _account: Account, _reading: Reading) -> Iterator[
         yield question(f"s3:{action}", f"{bucket}/{request.params['Key']}", context)
         if request.params.get("Tagging"):
             yield question("s3:PutObjectTagging", f"{bucket}/{request.params['Key']}")
+        if request.params.get("ObjectLockMode"):
+            yield question("s3:PutObjectRetention", f"{bucket}/{request.params['Key']}")
 
 
 def metrics(request: Request, _account: Account, _reading: Reading) -> Iterator[Question]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def life(dynamodb_endpoint: str, synthesize: Synthesize) -> Lived:
-    """What such a life asks, in a bucket with a key."""
-    template = synthesize(archive="parquet", kms_key=KEY)
-    with staged(dynamodb_endpoint, template, kms_key=KEY, archive="parquet") as stage:
+    """What such a life asks, in a bucket with a key that locks what is archived."""
+    options: dict[str, Any] = {"archive": "parquet", "kms_key": KEY, "archive_lock_days": 9}
+    with staged(dynamodb_endpoint, synthesize(**options), **options) as stage:
         compacted_life(stage, Ledger(stage))
         assert stage.problems == []
         return of_life(stage.gate)
@@ -37,6 +38,8 @@ PLANTED: dict[str, tuple[str, Change, str]] = {
     "no ticket is deleted": ("compactor", without("s3:DeleteObject"), "s3:DeleteObject"),
     "no listing": ("compactor", without("s3:ListBucket"), "s3:ListBucket"),
     "no states": ("compactor", without("dynamodb:GetItem"), "dynamodb:GetItem"),
+    "cleanup locks nothing": ("cleanup", without("s3:PutObjectRetention"), "s3:PutObjectRetention"),
+    "no lock": ("compactor", without("s3:PutObjectRetention"), "s3:PutObjectRetention"),
     "no key": ("compactor", without("kms:GenerateDataKey"), "kms:GenerateDataKey"),
     "another tag": (
         "compactor",

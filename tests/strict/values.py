@@ -53,7 +53,7 @@ READINGS = tuple(Reading(*each) for each in product((True, False), Parts, (True,
 
 @dataclass(frozen=True)
 class Request:
-    """A call of AWS: `params` as the API names them, of S3 only `Bucket`, `Key` and `Tagging`."""
+    """A call of AWS: `params` as the API names them, of S3 only what decides."""
 
     service: str
     operation: str

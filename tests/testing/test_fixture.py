@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 import pytest
 import time_machine
-from freezegun import freeze_time
+from freezegun import configure, freeze_time
 from moto import mock_aws
 
 from tallyroll.model.states import Status
@@ -20,6 +20,8 @@ from tallyroll.settings import Settings
 from tallyroll.testing import Tallyroll, TestingError, running
 from tests.testing.posting import post, post_bodies
 
+# Where both batch and pydantic were imported before, its models would be made of frozen datetimes.
+configure(extend_ignore_list=["aws_lambda_powertools.utilities.parser"])
 HOUR_MS = 3_600_000
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from tallyroll.errors import Missing, Refused
 
@@ -35,11 +37,21 @@ class DirectoryBucket:
     def get(self, key: str) -> bytes:
         return b"".join(self.stream(key))
 
+    def get_range(self, key: str, first: int, size: int) -> bytes:
+        with self._opened(key) as file:
+            file.seek(first)
+            return file.read(size)
+
     def stream(self, key: str) -> Iterator[bytes]:
+        with self._opened(key) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[BinaryIO]:
         try:
             with self._path(key).open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    yield chunk
+                yield file
         except FileNotFoundError:
             raise Missing(f"there is no file {key!r} in {self.name!r}", "NoSuchKey") from None
         except OSError as error:

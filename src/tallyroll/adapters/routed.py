@@ -112,6 +112,11 @@ class RoutedStore:
     ) -> RecordPage:
         return self._of(spec.table).records(spec, key, shard, after, limit, before)
 
+    def records_eventually(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        return self._of(spec.table).records_eventually(spec, key, shard, after, limit, before)
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         return self._of(spec.table).tallies(spec, keys)
 

@@ -1,7 +1,8 @@
 """Finds items that occur twice in an archive, by digests of their primary keys, in bounded memory.
 
 Sums alone do not show them: an archive that lacks one record and holds an equal one twice has the
-correct counts and sums.
+correct counts and sums. Nor do they show leaves of logs that no writer can have put where they are,
+which are found by rows of the same size.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from hashlib import blake2b
 from heapq import merge
 
 from tallyroll.archive.layout import ArchivedItem
+from tallyroll.logs.proving import ROW_BYTES, row_of, wrong_places
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Record
 from tallyroll.model.stored import events_of
@@ -49,6 +51,12 @@ def _messages(found: ArchivedItem) -> list[tuple[str, str]]:
     return [(record.key, each.message or record.id) for each in events_of(record)]
 
 
+def leaves_of(found: ArchivedItem) -> list[bytes]:
+    """The row of a leaf of a log; of another item none."""
+    row = row_of(found.holds) if isinstance(found.holds, Record) else None
+    return [row] if row else []
+
+
 def split_digests(digests: Sequence[bytes], parts: int) -> list[bytes]:
     """Split sorted digests into `parts` equal ranges of the digest space; each range is joined."""
     bounds = [(-(-(part << 32) // parts)).to_bytes(4, "big") for part in range(1, parts)]
@@ -72,7 +80,8 @@ def repeated(runs: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
 
 
 def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> list[str]:
-    """One finding per digest: the name of what is repeated, and all its places.
+    """One finding per digest: the name of what is repeated, and all its places; or of a misplaced
+    leaf what is wrong with its place.
 
     `items` may be only a part of the archive; where it has fewer than two items of a digest, the
     finding names the digest.
@@ -84,8 +93,13 @@ def repeats_named(items: Iterable[ArchivedItem], digests: Collection[bytes]) -> 
             if digest in places:
                 names[digest] = name
                 places[digest].append(f"{found.file} line {found.line}")
+        if isinstance(found.holds, Record):
+            for row, fault in wrong_places(found.holds, places):
+                names[row] = f"{found.file} line {found.line}: {fault}"
     return [
-        f"{names[digest]} occurs more than once: {', '.join(at)}"
+        names.get(digest, f"a leaf of a log is misplaced, its row is {digest.hex()}")
+        if len(digest) > ROW_BYTES
+        else f"{names[digest]} occurs more than once: {', '.join(at)}"
         if len(at) > 1
         else f"an item occurs more than once, its digest is {digest.hex()}"
         for digest, at in places.items()

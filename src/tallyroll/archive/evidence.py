@@ -11,7 +11,7 @@ from tallyroll.archive.layout import superseded_by
 from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.archive.recount import ArchivePass
-from tallyroll.errors import ProofMismatch
+from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.items import Content
 from tallyroll.model.records import Record, RecordName
@@ -80,22 +80,31 @@ def read_archive(
     kept: ArchivedItems,
     on_items: Callable[[int, int], object],
 ) -> ArchivedItems:
-    """Read the whole archive of a dropped window into `kept`, and return it. Calls `on_items`
-    with the numbers of items that were read, and of all.
+    """Read the whole archive of a dropped window, and return what it holds of the keys and ids of
+    `kept`. Calls `on_items` with the numbers of items that were read, and of all. Where the archive
+    expires meanwhile, that which is in its place is read.
 
     Raises ProofMismatch unless the archive is the proven one, and whole.
     """
     check_place(window, pipeline)
-    reading = ArchivePass(bucket, window.attempt.archive, codec)
-    if alone := superseded_by(bucket, window.attempt.archive):
+    source = window.attempt.archive
+    reading = ArchivePass(bucket, source, codec)
+    alone = superseded_by(bucket, source)
+    if alone:
         reading.source = parquet = ParquetItems(bucket, alone, codec)
         parquet.check_proof()
-    else:
-        check_proof(window, bucket)
-    for number, found in enumerate(reading, 1):
-        kept.add(found.holds)
-        if number % TOLD_EVERY == 0:
-            on_items(number, window.attempt.items)
-    if reading.findings.count:
-        raise ProofMismatch(reading.findings.first)
+    try:
+        if not alone:
+            check_proof(window, bucket)
+        for number, found in enumerate(reading, 1):
+            kept.add(found.holds)
+            if number % TOLD_EVERY == 0:
+                on_items(number, window.attempt.items)
+        if reading.findings.count:
+            raise ProofMismatch(reading.findings.first)
+    except (Missing, ProofMismatch):
+        if alone or not superseded_by(bucket, source):
+            raise
+        anew = ArchivedItems(kept.keys, kept.ids)
+        return read_archive(window, pipeline, bucket, codec, anew, on_items)
     return kept

@@ -10,9 +10,11 @@ from itertools import groupby
 from operator import attrgetter
 from os.path import commonprefix
 
+from tallyroll.archive.indexed.entries import index_in
 from tallyroll.archive.layout import (
     ArchiveId,
     alone_key,
+    archive_of,
     find_summary,
     is_parquet,
     parquet_manifest_key,
@@ -28,13 +30,12 @@ from tallyroll.ports.bucket import Bucket, ListedBucket
 from tallyroll.ports.effects import Effects
 
 READS_AT_ONCE = 16
-DEPTH = 6  # archive/PIPELINE/date=.../hour=.../WINDOW/ATTEMPT
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The contents of an archive's proof; `amount` in millionths. The `retracted` (events, amount)
-    are not in the others.
+    are not in the others. `index` has the digests of the index's partitions, if there is one.
     """
 
     proven_at: str
@@ -43,6 +44,7 @@ class Proof:
     events: int
     amount: int
     retracted: tuple[int, int] = (0, 0)
+    index: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def find(
     Costs one listing, and two small reads per archive.
     """
     found = []
-    for name, objects in groupby(bucket.sizes(prefix), lambda each: _archive_of(each[0])):
+    for name, objects in groupby(bucket.sizes(prefix), lambda each: archive_of(each[0])):
         place = parse_prefix(name)
         if place and _within(place.window, since, until):
             sizes = dict(objects)
@@ -174,6 +176,7 @@ def read_proof(bucket: Bucket, prefix: str) -> Proof | None:
             events=int(said["events"]),
             amount=int(said["amountMillionths"]),
             retracted=(int(gone["events"]), int(gone["amountMillionths"])),
+            index=index_in(said),
         )
     except Missing:
         return None
@@ -203,11 +206,6 @@ def _summary_in(prefix: str, keys: Mapping[str, int]) -> str | None:
 
 def _date(ms: int) -> str:
     return f"date={iso(ms)[:10]}"
-
-
-def _archive_of(key: str) -> str:
-    parts = key.split("/")
-    return "/".join(parts[:DEPTH]) if len(parts) > DEPTH else ""
 
 
 def _within(window: WindowId, since: int | None, until: int | None) -> bool:

@@ -5,6 +5,7 @@
         manifest-files.json    one line per file: itemCount, md5Checksum, dataFileS3Key
         manifest-summary.json  itemCount, outputFormat, ...; written last
     {prefix}/progress/         notes of exporter and proof on their progress; ours, and passing
+    {prefix}/index/            where each event is in the data files; ours, see `indexed`
     {prefix}/proof.json        the proof's result; ours
 
 Source: DynamoDB Developer Guide, "DynamoDB table export output format". Every attempt has a prefix
@@ -50,9 +51,11 @@ _PREFIX = re.compile(
 )
 _SUMMARY_NAME = "/manifest-summary.json"
 PARQUET_VERSION = 1
+DEPTH = 6  # archive/PIPELINE/date=.../hour=.../WINDOW/ATTEMPT
 _PARQUET = ".parquet."
 _ALONE = "/alone.json"
 _DIGEST_LETTERS = 12
+NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,15 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedItem:
-    """One item of an archive and its place: data file and line, from 1."""
+    """One item of an archive and its place: data file and line, from 1; and the gzip member, from
+    0, that has the whole line (NOWHERE: none has).
+    """
 
     item: StoredItem
     holds: Content
     file: str
     line: int
+    member: int = NOWHERE
 
     @property
     def in_chunks(self) -> bool:
@@ -104,6 +110,12 @@ class ArchiveId:
     attempt: str
 
 
+def archive_of(key: str) -> str:
+    """The prefix of the archive that an object belongs to, or "" if it is of none."""
+    parts = key.split("/")
+    return "/".join(parts[:DEPTH]) if len(parts) > DEPTH else ""
+
+
 def parse_prefix(prefix: str) -> ArchiveId | None:
     """The reverse of `prefix_of`; None for any other prefix."""
     match = _PREFIX.fullmatch(prefix)
@@ -129,43 +141,14 @@ def progress_dir(prefix: str) -> str:
     return f"{prefix}/{PROGRESS}/"
 
 
+def index_key(prefix: str, partition: int, partitions: int) -> str:
+    """The key of a partition of an archive's index, which has so many."""
+    return f"{prefix}/index/{partition:03d}-of-{partitions:03d}"
+
+
 def proof_key(prefix: str) -> str:
     """The key of an archive's proof."""
     return f"{prefix}/proof.json"
-
-
-class DataFileWriter:
-    """Makes one compressed data file in parts; equal items give equal bytes."""
-
-    def __init__(self) -> None:
-        # 31: with a gzip header, whose modification time is zero
-        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31)
-        self.waiting = bytearray()
-        """The bytes of the next part so far."""
-        self._md5 = hashlib.md5(usedforsecurity=False)
-        self.items = 0
-        self.size = 0
-
-    def add(self, line: bytes) -> None:
-        """Add the line of one item."""
-        part = self._compress.compress(line)
-        self.waiting += part
-        self.size += len(part)
-        self.items += 1
-
-    def part(self, *, last: bool = False) -> bytes:
-        """The next part; with `last`, the file's last one."""
-        if last:
-            self.waiting += self._compress.flush()
-        body = bytes(self.waiting)
-        self._md5.update(body)
-        self.waiting.clear()
-        return body
-
-    @property
-    def md5(self) -> str:
-        """The base64 MD5 of all parts so far."""
-        return base64.b64encode(self._md5.digest()).decode()
 
 
 def manifests(
@@ -255,9 +238,15 @@ def read_files(bucket: Bucket, summary: Manifest) -> list[DataFile]:
 
 
 def read_items(
-    bucket: Bucket, file: DataFile, codec: ItemCodec, fault: Fault, needle: bytes = b""
+    bucket: Bucket,
+    file: DataFile,
+    codec: ItemCodec,
+    fault: Fault,
+    needle: bytes = b"",
+    ends: list[int] | None = None,
 ) -> Iterator[ArchivedItem]:
     """Stream the items of one data file whose lines hold the needle; skip lines that hold none.
+    Appends to `ends` where each gzip member of the file ends.
 
     Calls `fault` with each finding, which may raise to stop reading: if the file is missing or
     damaged, a line holds no item of a window table, or at the end count or checksum disagree.
@@ -265,7 +254,8 @@ def read_items(
     md5 = hashlib.md5(usedforsecurity=False)
     number = 0
     try:
-        for number, line in enumerate(_lines(bucket, file.key, md5), 1):
+        ends = [] if ends is None else ends
+        for number, (line, member) in enumerate(_lines(bucket, file.key, md5, ends), 1):
             if needle not in line:
                 continue
             try:
@@ -275,7 +265,7 @@ def read_items(
             except ValueError as error:
                 fault(f"{file.key} line {number}: {error}")
             else:
-                yield ArchivedItem(item, holds, file.key, number)
+                yield ArchivedItem(item, holds, file.key, number, member)
     except Missing:
         fault(f"{file.key}: missing")
         return
@@ -289,22 +279,28 @@ def read_items(
         fault(f"{file.key}: MD5 {found}, the manifest says {file.md5}")
 
 
-def _lines(bucket: Bucket, key: str, md5: hashlib._Hash) -> Iterator[bytes]:
+def _lines(
+    bucket: Bucket, key: str, md5: hashlib._Hash, ends: list[int]
+) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file, each with the member that has it."""
     begun: list[bytes] = []  # pieces of a line whose end has not been read yet
-    size = 0
-    for part in unzipped(_summed(bucket.stream(key), md5)):
+    size = begun_in = member = 0
+    for part in unzipped(_summed(bucket.stream(key), md5), ends):
+        member = len(ends)
         first, *others = part.split(b"\n")
+        begun_in = begun_in if size else member
         begun.append(first)
         size += len(first)
         if others:
-            yield b"".join(begun)
+            yield b"".join(begun), member if begun_in == member else NOWHERE
             *whole, last = others
-            yield from whole
-            begun, size = [last], len(last)
+            for line in whole:
+                yield line, member
+            begun, size, begun_in = [last], len(last), member
         if size > LINE_BYTES_MAX:
             raise ValueError(f"a line over {LINE_BYTES_MAX} bytes")
     if size:
-        yield b"".join(begun)
+        yield b"".join(begun), member if begun_in == member else NOWHERE
 
 
 def _summed(chunks: Iterable[bytes], md5: hashlib._Hash) -> Iterator[bytes]:

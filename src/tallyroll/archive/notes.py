@@ -1,17 +1,21 @@
-"""Notes of exporter and proof on their progress, stored as JSON beside an archive."""
+"""Notes of exporter and proof on their progress, stored as JSON beside an archive, and spills: what
+does not fit into memory, one body per partition.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Protocol, TypeVar
 
 from tallyroll.archive.layout import DataFile
 from tallyroll.errors import Missing, ProofMismatch
 from tallyroll.ports.effects import Effects
 
+PUTS_AT_ONCE = 16
 CHANGED = "the archive changed while it was being proven"
 A = TypeVar("A")
 
@@ -107,12 +111,45 @@ class RepeatedNote:
     repeated: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class EntriesNote:
+    """What an index needs of the data files of a `ReadNote`: the lengths of their gzip members, how
+    many entries there are, and where they were spilled. It has the name of that note's last run of
+    digests, and is written before it. Without one, as of an earlier release, there is no index.
+    """
+
+    identity: str
+    members: list[list[int]]
+    entries: int
+    spills: list[Spill]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedNote:
+    """The digests of some partitions of the index that were written, and how many entries they
+    have.
+    """
+
+    identity: str
+    digests: list[str]
+    entries: int
+
+
 _LISTS = {"files": Upload, "spills": Spill, "runs": Spill, "wanted": Spill, "packets": Spill}
 _OF_TOMBSTONES = ("tombstones", "packed", "taken", "wanted")
 
 
 def note_body(
-    note: SegmentNote | ReadNote | JoinedNote | ComparedNote | RepeatedNote | UnpackedNote,
+    note: (
+        SegmentNote
+        | ReadNote
+        | JoinedNote
+        | ComparedNote
+        | RepeatedNote
+        | UnpackedNote
+        | EntriesNote
+        | IndexedNote
+    ),
 ) -> bytes:
     """A note as it is stored; without tombstones as a release that knows none can read it."""
     fields = asdict(note)
@@ -187,7 +224,7 @@ def noted(bucket: NotePlace, progress: str) -> bool:
     return any(True for _ in bucket.list(f"{progress}proof-"))
 
 
-N = TypeVar("N", ReadNote, JoinedNote, ComparedNote, RepeatedNote, UnpackedNote)
+N = TypeVar("N", ReadNote, JoinedNote, ComparedNote, RepeatedNote, UnpackedNote, IndexedNote)
 F = TypeVar("F", ReadNote, JoinedNote)
 
 
@@ -253,3 +290,50 @@ class ProofProgress:
             return None
         body = self._place.put_once(key, note_body(note))
         return parse_note(kind, key, body, self.identity)
+
+
+class Spills:
+    """Writes the spills of one run, and reads those of all runs, under one prefix."""
+
+    def __init__(self, place: NotePlace, progress: str, effects: Effects) -> None:
+        self._place = place
+        self._progress = progress
+        self._effects = effects
+        self._token = f"{effects.chance.getrandbits(48):012x}"
+        self._spilled = 0
+
+    def put(self, kind: str, bodies: Sequence[bytes], suffix: str) -> Spill:
+        """Write one spill, one body per partition unless empty. Returns its entry for a note."""
+        name, self._spilled = f"{kind}-{self._token}{self._spilled:04x}", self._spilled + 1
+        spill = Spill(name, suffix, [_digest_of(body) if body else "" for body in bodies])
+        jobs = [
+            partial(self._place.put, self._key(spill, partition), body)
+            for partition, body in enumerate(bodies)
+            if body
+        ]
+        self._effects.together(jobs, PUTS_AT_ONCE)
+        return spill
+
+    def bodies(self, spills: Iterable[Spill], partition: int) -> Iterator[bytes]:
+        """A partition's bodies of these spills. Raises ProofMismatch if one is missing or has
+        changed.
+        """
+        for spill in spills:
+            if not spill.digests[partition]:
+                continue
+            key = self._key(spill, partition)
+            try:
+                body = self._place.get(key)
+            except Missing:
+                raise ProofMismatch([f"{key}: missing"]) from None
+            if _digest_of(body) != spill.digests[partition]:
+                raise ProofMismatch([f"{key}: changed since it was written"])
+            yield body
+
+    def _key(self, spill: Spill, partition: int) -> str:
+        return f"{self._progress}{spill.name}-{partition:04d}.{spill.suffix}"
+
+
+def _digest_of(body: bytes) -> str:
+    """A short digest: a note holds one for each partition of a spill."""
+    return blake2b(body, digest_size=16).hexdigest()

@@ -5,7 +5,9 @@ window's sealed state all agree.
     {prefix}/progress/sums-{run}-0003.json.z  sums of the keys of partition 3, spilled by a run
     {prefix}/progress/compared-0003.json      result of comparing partition 3
     {prefix}/progress/items-{run}-0001.bin    digests of the items of partition 1, spilled by a run
-    {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once
+    {prefix}/progress/leaves-{run}-0001.bin   rows of the leaves of logs in the same way
+    {prefix}/progress/repeated-0001.json      the digests of partition 1 that occur more than once,
+                                              and the rows of leaves that are misplaced
 
 Where events were retracted, `archive/proof_joining.py` joins tombstones to their records. Each run
 continues where the notes end; those of a small archive stay in memory, if time allows. Memory is
@@ -18,20 +20,24 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, takewhile
+from heapq import merge
+from itertools import chain, islice, takewhile
 from typing import Any
 
+from tallyroll.archive.corrections import note_retracted
 from tallyroll.archive.duplicates import (
     DIGESTS_HELD,
     digests_in,
     digests_of,
+    leaves_of,
     repeated,
     repeats_named,
     split_digests,
 )
+from tallyroll.archive.indexed.making import IndexProof
 from tallyroll.archive.layout import DataFile, prefix_of, progress_dir, proof_key
 from tallyroll.archive.notes import (
     CHANGED,
@@ -42,18 +48,19 @@ from tallyroll.archive.notes import (
     ReadNote,
     RepeatedNote,
     Spill,
+    Spills,
     noted,
 )
-from tallyroll.archive.proof_joining import TombstoneProof, TombstonesRead
+from tallyroll.archive.proof_joining import Counted, TombstoneProof, TombstonesRead, compare
 from tallyroll.archive.recount import (
     FINDINGS_KEPT,
     ArchivePass,
     Recount,
-    Sums,
     keys_differing_from_totals,
 )
-from tallyroll.archive.spill import Spills
 from tallyroll.errors import Missing, ProofMismatch
+from tallyroll.logs.proving import misplaced, strange
+from tallyroll.model.records import Record
 from tallyroll.model.retractions import Tombstone
 from tallyroll.model.sharding import stable_hash
 from tallyroll.model.specs import Spec
@@ -70,37 +77,9 @@ PARTITION_ITEMS = 1_000_000  # 12 MB of digests
 KEYS_TOO_MANY = 8  # a partition with 8 times its expected keys cannot be this window's
 NOTE_EVERY_MS = 30_000  # a run that is killed loses at most this much reading
 CLOCK_EVERY_ITEMS = 1_000
+ITEMS, LEAVES = "items", "leaves"  # what runs are of
+_OWN = ("provenAt", "index")  # what two proofs of one archive may say otherwise
 HELD_ITEMS = 50_000  # of an archive in one data file that one run proves in seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Counts of a whole archive: items, gates, and the sums over all keys by records, less what was
-    `retracted` (events, amount).
-    """
-
-    items: int
-    gates_shut: int
-    gates_open: int
-    keys: int
-    events: int
-    amount: int
-    retracted: tuple[int, int] = (0, 0)
-
-
-def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
-    """Every difference between an archive's counts and its window's sealed state and spec."""
-    findings = []
-    if counted.gates_open or counted.gates_shut != spec.gates:
-        findings.append(
-            f"gates: {counted.gates_shut} shut and {counted.gates_open} open in the archive,"
-            f" {spec.gates} shut expected: was it taken before the window was sealed?"
-        )
-    sealed = (window.keys, window.events, window.amount)
-    by_records = (counted.keys, counted.events, counted.amount)
-    if by_records != sealed:
-        findings.append(f"(keys, events, amount) by records {by_records}, when sealed {sealed}")
-    return findings
 
 
 def prove(
@@ -214,13 +193,16 @@ class _Proof:
     def _run(self, files: Sequence[DataFile], place: NotePlace) -> int | None:
         self.spills = Spills(place, self.progress, self.effects)
         progress = ProofProgress(place, self.progress, self.identity, self.effects, self.deadline)
+        items = self.reading.expected or 0
+        at = (self.bucket, self.prefix, progress, place, self.progress)
+        self.indexing = IndexProof(*at, self.spills, self.effects, items)
         read = progress.by_files(ReadNote, "proof", files, self._read_some)
         if read is None:
             return None
         compared = progress.by_partition(
             ComparedNote, "compared", self.partitions, partial(self._compare, read)
         )
-        items = progress.by_partition(
+        once = progress.by_partition(
             RepeatedNote, "repeated", self.item_partitions, partial(self._repeated, read)
         )
         joining = TombstoneProof(
@@ -233,7 +215,7 @@ class _Proof:
             self.deadline,
         )
         unjoined = joining.findings(files, read)
-        if compared is None or items is None or unjoined is None:
+        if compared is None or once is None or unjoined is None:
             return None
         counted = Counted(
             items=sum(note.items for note in read),
@@ -249,13 +231,14 @@ class _Proof:
         )
         findings = compare(self.window, self.spec, counted) + unjoined
         findings += [finding for note in compared for finding in note.findings]
-        if repeats := [digest for note in items for digest in note.repeated]:
+        if repeats := [digest for note in once for digest in note.repeated]:
             findings += self._named(repeats)
         if findings:
             raise ProofMismatch(findings)
         if self._identified(self.reading.files()) != self.identity:
             raise ProofMismatch([CHANGED])
-        return self._write_proof(counted)
+        index = self.indexing.index(files, read)
+        return None if index is None else self._write_proof(counted, index)
 
     def _identified(self, files: Sequence[DataFile]) -> str:
         """A digest that changes whenever the archive changes. Raises ProofMismatch if there are
@@ -279,13 +262,14 @@ class _Proof:
         spills: list[Spill] = []
         runs: list[Spill] = []
         digests: list[bytes] = []
+        leaves: list[bytes] = []  # never more than digests
         stones = TombstonesRead()
+        entries = self.indexing.entries(first)
         began, end = self.effects.now(), first
         for file in files[first:]:
-            now = self.effects.now()
-            if end > first and (
-                now >= began + NOTE_EVERY_MS or spills or runs or now >= self.deadline
-            ):
+            spilled = spills or runs or entries.spilled
+            due = min(began + NOTE_EVERY_MS, self.deadline)
+            if end > first and (spilled or self.effects.now() >= due):
                 break
             for number, found in enumerate(self.reading.items_of(file)):
                 if number % CLOCK_EVERY_ITEMS == 0 and self.effects.now() >= self.deadline:
@@ -293,18 +277,24 @@ class _Proof:
                 if counted.held >= SUMS_HELD:
                     spills.append(self._spill(counted))
                 digests += digests_of(found)
+                leaves += leaves_of(found)
+                if isinstance(found.holds, Record) and (what := strange(self.spec, found.holds)):
+                    self.reading.findings.add(f"{file.key} line {found.line}: {what}")
+                entries.add(found)
                 if isinstance(found.holds, Tombstone):
                     stones.add(found.holds)
                 if len(digests) >= DIGESTS_HELD:
-                    runs.append(self._spill_digests("items", digests))
+                    runs += self._spill_items(digests, leaves)
                 if len(stones.wanted) >= DIGESTS_HELD:
                     stones.spills.append(self._spill_digests("wanted", stones.wanted))
+            entries.end_file(self.reading.ends)
             end += 1
         self._raise_findings()
         spills.append(self._spill(counted))
-        runs.append(self._spill_digests("items", digests))
+        runs += self._spill_items(digests, leaves)
         if stones.wanted:
             stones.spills.append(self._spill_digests("wanted", stones.wanted))
+        self.indexing.keep(entries, runs[-1], whole=not first and end == len(files))
         gates = [counted.gates_shut, counted.gates_open]
         of_stones = (stones.count, stones.packed, str(stones.amount), stones.spills)
         return ReadNote(self.identity, end, counted.items, gates, spills, runs, *of_stones)
@@ -319,6 +309,10 @@ class _Proof:
             sums.clear()
         bodies = [zlib.compress("\n".join(part).encode(), 1) if part else b"" for part in lines]
         return self.spills.put("sums", bodies, "json.z")
+
+    def _spill_items(self, digests: list[bytes], leaves: list[bytes]) -> list[Spill]:
+        rows = [self._spill_digests(LEAVES, leaves)] if leaves else []
+        return [*rows, self._spill_digests(ITEMS, digests)]
 
     def _spill_digests(self, kind: str, digests: list[bytes]) -> Spill:
         """Move the digests in memory to the bucket, sorted, by partition."""
@@ -342,26 +336,19 @@ class _Proof:
         events, amount = merged.sums
         kept = list(islice(findings, FINDINGS_KEPT))
         if not kept:
-            self._note_retracted(merged.retracted)
+            note_retracted(self.totals, self.window.id, merged.retracted)
         return ComparedNote(self.identity, len(merged.records), events, str(amount), kept)
 
-    def _note_retracted(self, retracted: Sums) -> None:
-        """Note what was retracted where it is missing, since a roller of an earlier release sealed
-        the window. Else nothing is written: where nobody may retract any more, cleanup may not.
-        """
-        noted = self.totals.of_window(self.window.id, list(retracted), corrected=True)
-        missing = {
-            key: gone
-            for key, gone in retracted.items()
-            if key not in noted or noted[key].corrections.before != gone
-        }
-        if missing:
-            self.totals.put_retracted(self.window.id, missing)
-
     def _repeated(self, read: Sequence[ReadNote], partition: int) -> RepeatedNote:
-        bodies = self.spills.bodies((run for note in read for run in note.runs), partition)
-        found = islice(repeated(map(digests_in, bodies)), FINDINGS_KEPT)
-        return RepeatedNote(self.identity, [digest.hex() for digest in found])
+        items, leaves = (self._rows(read, kind, partition) for kind in (ITEMS, LEAVES))
+        found = chain(repeated(items), misplaced(merge(*leaves)))
+        return RepeatedNote(self.identity, [each.hex() for each in islice(found, FINDINGS_KEPT)])
+
+    def _rows(
+        self, read: Sequence[ReadNote], kind: str, partition: int
+    ) -> Iterable[Iterator[bytes]]:
+        runs = (run for note in read for run in note.runs if run.name.startswith(f"{kind}-"))
+        return map(digests_in, self.spills.bodies(runs, partition))
 
     def _named(self, repeats: Sequence[str]) -> list[str]:
         """Findings for items that occur more than once. Reads the archive once more, as long as
@@ -378,7 +365,7 @@ class _Proof:
         if findings.count:
             raise ProofMismatch(findings.first)
 
-    def _write_proof(self, counted: Counted) -> int:
+    def _write_proof(self, counted: Counted, index: Sequence[str]) -> int:
         key = proof_key(self.prefix)
         proof = {
             **_facts(self.window),
@@ -394,7 +381,10 @@ class _Proof:
             events, amount = counted.retracted
             proof["retracted"] = {"events": events, "amountMillionths": str(amount)}
             proof["compared"] += "; tombstones with their records, and with what was retracted"
+        if index:
+            proof["index"] = {"partitions": len(index), "digests": index}
         stored = json.loads(self.bucket.put_once(key, json.dumps(proof).encode()))
-        if {**stored, "provenAt": ""} != {**proof, "provenAt": ""}:
+        # An earlier release makes no index.
+        if {**stored, **dict.fromkeys(_OWN)} != {**proof, **dict.fromkeys(_OWN)}:
             raise ProofMismatch([f"there is another proof under {key}"])
         return counted.items

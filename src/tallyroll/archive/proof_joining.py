@@ -1,4 +1,5 @@
-"""The part of a proof that joins each tombstone to its record, over several runs.
+"""Parts of a proof: `compare`, what its counts must be, and what joins each tombstone to its
+record, over several runs.
 
     {prefix}/progress/wanted-{run}-0001.bin     what tombstones want of records, by partition
     {prefix}/progress/joined-000-00042.json     tombstones joined by data files from number 42 on
@@ -23,13 +24,14 @@ from functools import partial
 from tallyroll.archive.duplicates import digests_in
 from tallyroll.archive.joining import HALF, WANTED_HELD, Joining, wanted_by
 from tallyroll.archive.layout import DataFile
-from tallyroll.archive.notes import JoinedNote, ProofProgress, ReadNote, Spill, UnpackedNote
+from tallyroll.archive.notes import JoinedNote, ProofProgress, ReadNote, Spill, Spills, UnpackedNote
 from tallyroll.archive.recount import ArchivePass
-from tallyroll.archive.spill import Spills
 from tallyroll.errors import ProofMismatch, Refused
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
 from tallyroll.model.retractions import Tombstone
+from tallyroll.model.specs import Spec
+from tallyroll.model.states import Window
 from tallyroll.model.stored import whole
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec
@@ -192,3 +194,33 @@ class _Packets:
         self._lines = [[] for _ in self._lines]
         self.held = 0
         return bodies
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Counts of a whole archive: items, gates, and the sums over all keys by records, less what was
+    `retracted` (events, amount).
+    """
+
+    items: int
+    gates_shut: int
+    gates_open: int
+    keys: int
+    events: int
+    amount: int
+    retracted: tuple[int, int] = (0, 0)
+
+
+def compare(window: Window, spec: Spec, counted: Counted) -> list[str]:
+    """Every difference between an archive's counts and its window's sealed state and spec."""
+    findings = []
+    if counted.gates_open or counted.gates_shut != spec.gates:
+        findings.append(
+            f"gates: {counted.gates_shut} shut and {counted.gates_open} open in the archive,"
+            f" {spec.gates} shut expected: was it taken before the window was sealed?"
+        )
+    sealed = (window.keys, window.events, window.amount)
+    by_records = (counted.keys, counted.events, counted.amount)
+    if by_records != sealed:
+        findings.append(f"(keys, events, amount) by records {by_records}, when sealed {sealed}")
+    return findings

@@ -164,6 +164,8 @@ class ArchivePass:
         """The number of items by the summary, once it is read."""
         self.data_dir = ""
         """The prefix that holds the data files and nothing else, once the summary is read."""
+        self.ends: list[int] = []
+        """Where the gzip members end of the file that is read."""
 
     def __iter__(self) -> Iterator[ArchivedItem]:
         """Stream the items that are valid. Raises StoreError if the bucket fails."""
@@ -207,7 +209,9 @@ class ArchivePass:
         """The same, counting nothing, so that memory does not grow with the keys."""
         if self.source:
             return self.source.read(file, self.findings.add)
-        return read_items(self._bucket, file, self._codec, self.findings.add, self.needle)
+        self.ends = []
+        place = (self._bucket, file, self._codec)
+        return read_items(*place, self.findings.add, self.needle, self.ends)
 
     def uncounted(self) -> Iterator[ArchivedItem]:
         """Stream the valid items, counting nothing. Raises StoreError if the bucket fails."""

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from tallyroll.archive.layout import DataFile, DataFileWriter, data_dir, manifests, progress_dir
+from tallyroll.archive.indexed.members import DataFileWriter
+from tallyroll.archive.layout import DataFile, data_dir, manifests, progress_dir
 from tallyroll.archive.notes import SegmentNote, Upload, note_body, parse_note
 from tallyroll.errors import Missing, ProofMismatch, StoreError
 from tallyroll.limits import PART_BYTES_MIN

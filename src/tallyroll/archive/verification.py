@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Self
 
-from tallyroll.archive.duplicates import DIGESTS_HELD, digests_of, repeated, repeats_named
+from tallyroll.archive.duplicates import (
+    DIGESTS_HELD,
+    digests_of,
+    leaves_of,
+    repeated,
+    repeats_named,
+)
+from tallyroll.archive.indexed.checking import IndexCheck
 from tallyroll.archive.inventory import Archive
 from tallyroll.archive.layout import ArchivedItem, DataFile, ItemSource
 from tallyroll.archive.recount import FINDINGS_KEPT, ArchivePass, keys_differing_from_totals
@@ -19,6 +26,7 @@ from tallyroll.archive.retractions import (
 )
 from tallyroll.archive.runs import SortedRuns
 from tallyroll.errors import ProofMismatch
+from tallyroll.logs.proving import misplaced
 from tallyroll.model.retractions import Tombstone
 from tallyroll.ports.bucket import Bucket
 from tallyroll.ports.store import ItemCodec
@@ -26,7 +34,9 @@ from tallyroll.ports.totals import Totals
 
 
 class ArchiveReading(ArchivePass):
-    """One pass over an archive that also compares its counts and finds repeated items."""
+    """One pass over an archive that also compares its counts, and its index if that is `indexed`,
+    and finds repeated items.
+    """
 
     def __init__(
         self,
@@ -35,6 +45,8 @@ class ArchiveReading(ArchivePass):
         codec: ItemCodec,
         totals: Totals | None = None,
         source: ItemSource | None = None,
+        *,
+        indexed: bool = False,
     ) -> None:
         super().__init__(bucket, archive.prefix, codec)
         self.source = source
@@ -42,15 +54,24 @@ class ArchiveReading(ArchivePass):
         self.retractions = Retractions(archive.place.window)
         self._totals = totals
         self._digests = SortedRuns[bytes](DIGESTS_HELD)
+        self._leaves = SortedRuns[bytes](DIGESTS_HELD)
+        index = archive.proof.index if archive.proof and indexed else ()
+        self._index = IndexCheck(bucket, archive.prefix, index) if index else None
 
     def items_of(self, file: DataFile) -> Iterator[ArchivedItem]:
         """Stream the valid items of one data file."""
         for found in super().items_of(file):
             for digest in digests_of(found):
                 self._digests.add(digest)
+            for row in leaves_of(found):
+                self._leaves.add(row)
             if isinstance(found.holds, Tombstone):
                 self.retractions.add(found.holds)
+            if self._index:
+                self._index.add(found)
             yield found
+        if self._index:
+            self._index.end_file(file, self.ends)
 
     def retracted_events(self, key: str | None = None) -> RetractedEvents:
         """The events that were retracted, of one key or of all: by the archive's tombstones, and by
@@ -99,10 +120,11 @@ class ArchiveReading(ArchivePass):
         window, totals = self.archive.place.window, self._totals
         yield from keys_differing_from_totals(window, counted, totals, noted=self.archive.proven)
         yield from self._retracted(totals)
-        repeats = repeated([self._digests.rows()])
+        repeats = chain(repeated([self._digests.rows()]), misplaced(self._leaves.rows()))
         if first := list(islice(repeats, FINDINGS_KEPT)):
             yield from repeats_named(self._again(), first)
-        yield from (f"an item occurs more than once, its digest is {one.hex()}" for one in repeats)
+        for one in repeats:
+            yield from repeats_named([], [one])
         if self.archive.problem:
             yield self.archive.problem
         if proof := self.archive.proof:
@@ -112,6 +134,8 @@ class ArchiveReading(ArchivePass):
                 yield f"(items, keys, events, amount) {found}, when proven {proven}"
             if proof.retracted != counted.taken:
                 yield f"retracted {counted.taken}, when proven {proof.retracted}"
+        if self._index:
+            yield from self._index.findings()
 
     def _again(self) -> Iterator[ArchivedItem]:
         """Another pass over the archive, which counts nothing."""

@@ -77,7 +77,7 @@ def make_dashboard(
             _hot(options, metrics),
             *_throttled_keys(options.settings()),
             [_heading("What does it cost?", "prices of us-east-1, on demand")],
-            _cost(metrics, functions),
+            _cost(options, metrics, functions),
         ],
     )
 
@@ -165,14 +165,16 @@ def _of_quota(options: Options, metrics: PipelineMetrics) -> list[cloudwatch.IMe
 
 def _hot(options: Options, metrics: PipelineMetrics) -> Widgets:
     limits = [limit for limit in Limit if limit is not Limit.IDENTITIES or options.has_identities]
+    requests = metrics.of_kinds("StoreRequests", _kinds(options))
     refused = {
         "throttles": metrics.of("writer", "Throttles"),
         "conflicts": metrics.of("writer", "Conflicts"),
-        "single": metrics.of("writer", "StoreRequestsSingle"),
-        "packed": metrics.of("writer", "StoreRequestsPacked"),
+        **requests,
     }
     share = computed(
-        "100 * (throttles + conflicts) / (single + packed)", refused, "% of requests refused"
+        f"100 * (throttles + conflicts) / ({' + '.join(requests)})",
+        refused,
+        "% of requests refused",
     )
     shards: list[cloudwatch.IMetric] = [
         metrics.of("roller", "HotKeys", "Maximum", label="keys with shards of their own"),
@@ -197,10 +199,17 @@ def _bounded(limit: Limit) -> str:
     return f"{limit} (table)" if limit in OF_TABLE else limit
 
 
-def _cost(metrics: PipelineMetrics, functions: Sequence[PipelineFunction]) -> Widgets:
-    hourly = metrics.write_units(_HOUR)
+def _kinds(options: Options) -> list[str]:
+    """The kinds of events that a pipeline may have."""
+    return ["Single", "Packed", *(["Logged"] if options.logs else [])]
+
+
+def _cost(
+    options: Options, metrics: PipelineMetrics, functions: Sequence[PipelineFunction]
+) -> Widgets:
+    hourly = metrics.of_kinds("WriteUnits", _kinds(options), _HOUR)
     price = DOLLARS_PER_MILLION_WRITE_UNITS / 1_000_000
-    dollars = computed(f"(single + packed) * {price:.10f}", hourly, "$ an hour", _HOUR)
+    dollars = computed(f"({' + '.join(hourly)}) * {price:.10f}", hourly, "$ an hour", _HOUR)
     each: list[cloudwatch.IMetric] = [
         computed(
             f"units{kind} / events{kind}",
@@ -210,7 +219,7 @@ def _cost(metrics: PipelineMetrics, functions: Sequence[PipelineFunction]) -> Wi
             },
             kind.lower(),
         )
-        for kind in ("Single", "Packed")
+        for kind in _kinds(options)
     ]
     seconds: list[cloudwatch.IMetric] = [
         computed(

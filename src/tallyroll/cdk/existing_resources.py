@@ -21,6 +21,7 @@ from tallyroll.limits import RECEIVES_FUSE
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.references import PAYLOADS_PREFIX
 from tallyroll.planning.suffixes import product_warning
+from tallyroll.resources import BucketDeclaration
 from tallyroll.settings.common import INSIGHTS_IN_PLAIN_TEXT
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.kinds import wrong_tags
@@ -213,6 +214,21 @@ def check_bucket(scope: IConstruct, bucket: s3.IBucket) -> None:
             "bucketDeletesArchives",
             f"bucket {path} deletes objects below {kept} {days}: an archive is all that is left of"
             " a dropped table, with the uploaded payloads. Give the rule another prefix",
+        )
+
+
+def check_options_of_bucket(bucket: s3.IBucket, declared: BucketDeclaration) -> None:
+    """Raise OptionsError for an option that only a bucket made here can have."""
+    if declared.expire_days:
+        raise OptionsError(
+            f"{PREFIX}archive_expire_days {declared.expire_days}: leave it out: the bucket"
+            f" {bucket.node.path} is passed in; give it a rule for archive/ of your own"
+        )
+    resource = bucket.node.default_child
+    if declared.locks and isinstance(resource, s3.CfnBucket) and not resource.object_lock_enabled:
+        raise OptionsError(
+            f"{PREFIX}archive_lock_days: the bucket {bucket.node.path} locks no objects; give it"
+            " object_lock_enabled=True, and no default retention, which would lock notes, too"
         )
 
 

@@ -50,12 +50,11 @@ class PipelineMetrics:
         """The number of windows in each state."""
         return [self.of("roller", f"Windows-{state}", "Maximum", label=state) for state in states]
 
-    def write_units(self, period: cdk.Duration) -> dict[str, cloudwatch.IMetric]:
-        """The write units of single and of packed events."""
-        return {
-            "single": self.of("writer", "WriteUnitsSingle", period=period),
-            "packed": self.of("writer", "WriteUnitsPacked", period=period),
-        }
+    def of_kinds(
+        self, name: str, kinds: Iterable[str], period: cdk.Duration = MINUTE
+    ) -> dict[str, cloudwatch.IMetric]:
+        """The writer's metric of each kind of events, by the kind in small letters."""
+        return {kind.lower(): self.of("writer", f"{name}{kind}", period=period) for kind in kinds}
 
 
 def of_account(resource: str, name: str, statistic: str, period: cdk.Duration) -> cloudwatch.Metric:

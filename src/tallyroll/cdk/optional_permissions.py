@@ -82,6 +82,13 @@ def to_read_throttled_keys(storage: Storage, settings: Settings) -> list[iam.Pol
     ]
 
 
+def to_lock(storage: Storage, those: str) -> list[iam.PolicyStatement]:
+    """Put `those` objects so that they are locked, if an option asks for it; the request is
+    PutObject. Nobody is allowed to bypass a lock. Source: S3 API Reference, PutObject.
+    """
+    return [_allow(those, ["s3:PutObjectRetention"])] if storage.locks else []
+
+
 def to_read_archives(storage: Storage, those: str, asked: bool) -> list[iam.PolicyStatement]:  # noqa: FBT001
     """Read the tables, and `those` objects if an option asks for it, by the keys of both."""
     if not asked:

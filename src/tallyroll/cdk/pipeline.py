@@ -37,6 +37,7 @@ from tallyroll.cdk.observability.budget import Budget
 from tallyroll.cdk.reads import Reads
 from tallyroll.cdk.schedules import Schedules
 from tallyroll.cdk.storage import Storage
+from tallyroll.cdk.storage.replication import Replication
 from tallyroll.resources import TAG_PIPELINE, declare
 from tallyroll.settings.options import Options
 from tallyroll.settings.options.rules import OptionsError
@@ -161,6 +162,10 @@ class Tallyroll(Construct):
         options, alarms = self.options, self.observability.alarms
         if options.rollout == "canary":
             Rollout(self, "Rollout", options=options, writer=self.ingest.writer, alarms=alarms)
+        if options.read_archives and self.schedules.duckdb:
+            self.reads.aggregator.function.add_layers(self.schedules.duckdb)
+        if options.archive_replica:
+            Replication(self, "Replication", options=options, storage=self.storage)
         if options.budget:
             Budget(self, "Budget", options=options)
 

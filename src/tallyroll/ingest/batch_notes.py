@@ -13,9 +13,9 @@ from functools import partial
 
 from tallyroll import limits
 from tallyroll.errors import StoreError
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.handing_back import delay_seconds
-from tallyroll.ingest.placement import BatchMessage
 from tallyroll.model.messages import Message
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
@@ -64,9 +64,10 @@ class BatchNotes:
         self._failed, now = 0, self.effects.now()
         before = [case.message for case in cases if case.message.receives > 1]
         self._reception, self._unplaced = None, []
-        if before:
-            self._reception = reception_of(self._new_id(), now, before)
-            self._put(self._reception)
+        if not before:
+            return [[*cases]] if cases else []
+        self._reception = reception_of(self._new_id(), now, before)
+        self._put(self._reception)
         deaths: Mapping[str, Deaths] = {}
         hidden = [message for message in before if message.receives > 2]
         if hidden:

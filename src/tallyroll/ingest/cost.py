@@ -1,4 +1,6 @@
-"""The cost of commits, shared out among single events and packets, and the sizes of their items."""
+"""The cost of commits, shared out among single events, packets and leaves of logs, and the sizes of
+the items of events and packets.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ SIZES_KEPT = 64  # of a batch, evenly spread; its metric takes at most 100 value
 
 @dataclass(slots=True)
 class ItemSizes:
-    """Some of the sizes, in bytes, of the items that a batch stored."""
+    """Some of the sizes, in bytes, of the items that a batch stored, leaves of logs left out."""
 
     some: list[int] = field(default_factory=list)
 
@@ -50,30 +52,34 @@ class LogCounts:
 
 @dataclass(slots=True)
 class WriteCost:
-    """What writes cost in the store's measure, and requests to it, for single events and for
-    packets.
+    """What writes cost in the store's measure, and requests to it, for single events, for packets,
+    and for leaves of logs.
     """
 
     single: float = 0.0
     packed: float = 0.0
     requests_single: float = 0.0
     requests_packed: float = 0.0
+    logged: float = 0.0
+    requests_logged: float = 0.0
 
     @property
     def total(self) -> float:
         """The cost of all writes."""
-        return self.single + self.packed
+        return self.single + self.packed + self.logged
 
     @property
     def requests(self) -> float:
         """All requests."""
-        return self.requests_single + self.requests_packed
+        return self.requests_single + self.requests_packed + self.requests_logged
 
     def __iadd__(self, other: WriteCost) -> Self:
         self.single += other.single
         self.packed += other.packed
         self.requests_single += other.requests_single
         self.requests_packed += other.requests_packed
+        self.logged += other.logged
+        self.requests_logged += other.requests_logged
         return self
 
 
@@ -81,9 +87,11 @@ def commit_cost(
     records: Sequence[Record], increments: Sequence[Increment], metering: Metering
 ) -> WriteCost:
     """The cost of one attempt. What records share (the request, for instance) is divided evenly
-    among them.
+    among them. Leaves of logs are in commits of their own.
     """
     shared = metering.shared_cost(len(increments))
+    if records[0].logged:
+        return WriteCost(logged=shared + sum(map(metering.record_cost, records)), requests_logged=1)
     share = sum(record.packed for record in records) / len(records)
     costs = [
         (record.packed, metering.record_cost(record) + metering.identities_cost(record))

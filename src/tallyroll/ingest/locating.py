@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.fates import Fate, handed_back, rejected
-from tallyroll.ingest.placement import BatchMessage
 from tallyroll.model.ids import Identity
 from tallyroll.model.retractions import Authorization, Retraction, RetractionTarget
 from tallyroll.model.specs import Spec

@@ -20,10 +20,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tallyroll.errors import Missing, Rejected, StoreError
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.correcting import corrected, correction_of, correction_proven
 from tallyroll.ingest.fates import Disposition, Fate, handed_back, rejected
 from tallyroll.ingest.locating import Located, Locator
-from tallyroll.ingest.placement import BatchMessage
 from tallyroll.ingest.tombstone_runs import LATE, Admit, Found, Place, run
 from tallyroll.ingest.tombstones import TombstoneMaker, nothing
 from tallyroll.model.records import Record, RecordName
@@ -88,7 +88,7 @@ class Retracting:
         asked = [case for case in cases if case.retraction and not case.fate]
         fates = iter(self._fates(asked, deadline, report) if asked else ())
         return [
-            replace(case, fate=next(fates)) if case.retraction and not case.fate else case
+            case._replace(fate=next(fates)) if case.retraction and not case.fate else case
             for case in cases
         ]
 

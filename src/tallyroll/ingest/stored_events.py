@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from tallyroll.errors import Missing, StoreError
+from tallyroll.ingest.batch_messages import BatchMessage, Placed
 from tallyroll.ingest.fates import Disposition, Fate, beside_stored, handed_back, rejected
-from tallyroll.ingest.placement import BatchMessage, Placed
 from tallyroll.model.ids import IdentityItem
-from tallyroll.model.records import Record
+from tallyroll.model.records import Record, RecordName
 from tallyroll.model.states import Status
+from tallyroll.model.windows import WindowId
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
@@ -69,7 +70,8 @@ class StoredEvents:
         The states are read after the records: a table is certainly the original one, and not one
         that a late roller made again, only if its window is not being dropped.
         """
-        jobs = [partial(self._stored, each) for each in placed]
+        logged = self._in_logs(placed)
+        jobs = [partial(self._stored, *each) for each in zip(placed, logged, strict=True)]
         answers = self.effects.together(jobs, self.settings.transactions_at_once)
         state_of = cache(self.catalog.window)
         found: list[Fate | str] = []
@@ -87,15 +89,47 @@ class StoredEvents:
                 found.append("this record is not in it")
         return found
 
-    def _stored(self, placed: Placed) -> Record | StoreError | None:
-        """A stored record of the message's identity, or of one of its identities."""
-        try:
-            if placed.entry:
-                from tallyroll.logs.reading import stored_beside  # noqa: PLC0415
+    def _in_logs(self, placed: Sequence[Placed]) -> list[Record | StoreError | None]:
+        """What is stored of each message that has an entry: its record, if that or a log has it; or
+        why that cannot be read.
+        """
+        of_windows: dict[WindowId, list[Placed]] = {}
+        for each in placed:
+            if each.entry:
+                of_windows.setdefault(each.spec.window, []).append(each)
+        if not of_windows:
+            return [None] * len(placed)
+        found = {window: iter(self._logged(some)) for window, some in of_windows.items()}
+        return [next(found[each.spec.window]) if each.entry else None for each in placed]
 
-                spec, record = placed.spec, placed.record
-                if beside := stored_beside(self.store, spec, record, placed.entry, self.effects):
-                    return beside
+    def _logged(self, placed: Sequence[Placed]) -> list[Record | StoreError | None]:
+        """The same of messages of one window, all of which have entries. Slots and records are read
+        together.
+        """
+        from tallyroll.logs.reading import stored_in_logs  # noqa: PLC0415
+
+        spec, at_once = placed[0].spec, self.settings.transactions_at_once
+        sought = [(each.record, each.entry) for each in placed if each.entry]
+        answers = stored_in_logs(self.store, spec, sought, self.effects, at_once)
+        asked = zip(sought, answers, strict=True)
+        names = [(record.key, record.id) for (record, _), answer in asked if answer is None]
+        found: Mapping[RecordName, Record | StoreError] = {}
+        try:
+            found = self.store.lookup(spec, names) if names else {}
+        except StoreError as error:
+            found = dict.fromkeys(names, error)
+        named = [(record.key, record.id) for record, _ in sought]
+        return [answer or found.get(name) for answer, name in zip(answers, named, strict=True)]
+
+    def _stored(
+        self, placed: Placed, logged: Record | StoreError | None
+    ) -> Record | StoreError | None:
+        """A stored record of the message's identity, or of one of its identities; of one that has
+        an entry what is known already.
+        """
+        if placed.entry:
+            return logged
+        try:
             for record in placed.record.group:
                 if stored := self.store.record(placed.spec, record.key, record.id):
                     return stored
@@ -133,14 +167,14 @@ def _unasked(case: BatchMessage) -> BatchMessage:
         f"{case.fate.detail}; whether its id counted in another window is unknown: the pipeline"
     )
     detail += " has given up its table of identities"
-    return replace(case, fate=replace(case.fate, detail=detail))
+    return case._replace(fate=replace(case.fate, detail=detail))
 
 
 def _known_by(case: BatchMessage, stored: Mapping[str, IdentityItem]) -> BatchMessage:
     """The rejected case, which one of its stored identities may make a duplicate or a conflict."""
     known = [(each, found) for each in case.identities if (found := stored.get(each.name))]
     if any(found.digest == each.digest for each, found in known):
-        return replace(case, fate=Fate(Disposition.DUPLICATE))
+        return case._replace(fate=Fate(Disposition.DUPLICATE))
     if not known:
         return case
     detail = f"its id is taken by another content, in window {known[0][1].window}"

@@ -161,12 +161,16 @@ def _sorted_out(
     throttled key on its own.
     """
     by_record = outcome.verdict is Verdict.BY_RECORD
+    answers = (*outcome.records, *outcome.increments)
+    whole = all(each.answer is Answer.CONTENDED for each in answers)  # nobody says which of them
     settled: list[tuple[Record, Fate]] = []
     left: list[Record] = []
     alone: list[Record] = []
     for record, elements in zip(commit.records, _by_group(commit, outcome), strict=True):
         if fate := _fate(record, elements):
             settled.append((record, fate))
+        elif elements[0].answer is Answer.CONTENDED and record.logged and not whole:
+            settled.append((record, Fate(Disposition.UNCOMPARED)))  # another leaf is on its way
         elif by_record and all(each.answer is Answer.FINE for each in elements):
             settled.append((record, Fate(Disposition.COUNTED, record.digest)))
         elif record.identities and any(each.answer is Answer.CONTENDED for each in elements):

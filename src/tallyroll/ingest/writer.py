@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import StoreError
+from tallyroll.ingest.batch_messages import BatchMessage, Placed
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.cost import ItemSizes, LogCounts, WriteCost
 from tallyroll.ingest.counted_messages import CountedMessages
@@ -28,7 +29,7 @@ from tallyroll.ingest.fates import (
 )
 from tallyroll.ingest.handing_back import is_expiring
 from tallyroll.ingest.hot_keys import HotKeyDetector
-from tallyroll.ingest.placement import BatchMessage, Placed, Placer
+from tallyroll.ingest.placement import Placer
 from tallyroll.ingest.stored_events import StoredEvents
 from tallyroll.ingest.transactions import CommitRun, plan, run
 from tallyroll.model.events import no_collections
@@ -46,7 +47,7 @@ from tallyroll.reasons import Reason
 from tallyroll.settings import Settings
 
 if TYPE_CHECKING:
-    from tallyroll.ingest.appending import Appended
+    from tallyroll.ingest.appending import Appended, Appender
     from tallyroll.ports.totals import Totals
 
 # For a last commit, rejections, visibility and notes: each is a call of up to 1 s to connect and
@@ -68,6 +69,7 @@ class BatchReport:
     messages: int = 0
     single_events: int = 0
     packed_events: int = 0
+    logged_events: int = 0
     duplicates: int = 0
     retracted: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
@@ -91,7 +93,7 @@ class BatchReport:
     @property
     def events(self) -> int:
         """The number of events that were counted."""
-        return self.single_events + self.packed_events
+        return self.single_events + self.packed_events + self.logged_events
 
 
 @dataclass(eq=False)
@@ -119,6 +121,7 @@ class Writer:
         self._notes = BatchNotes(self.settings, self.catalog, self.queue, self.effects)
         self._memory = CountedMessages()
         self._stored = StoredEvents(self.settings, self.store, self.catalog, self.effects)
+        self._appender: Appender | None = None
         self._run: Callable[..., CommitRun] = run
         admit = None
         # What most pipelines do not have is imported where it is needed.
@@ -144,11 +147,14 @@ class Writer:
         process dies, no window closes while it may accept them, and the next writers know of the
         death.
         """
+        with no_collections():  # a batch's values hold no cycles, but there are many of them
+            return self._written(messages, time_left_ms)
+
+    def _written(self, messages: Sequence[Message], time_left_ms: int) -> BatchReport:
         reserve = min(DEADLINE_RESERVE_MS, time_left_ms // 3)
         deadline = self.effects.now() + time_left_ms - reserve
         report = BatchReport(messages=len(messages))
-        known: list[Message] = []
-        fresh: list[Message] = []
+        known, fresh = list[Message](), list[Message]()
         for message in messages:
             (known if message in self._memory else fresh).append(message)
         groups = self._notes.begin([BatchMessage(message) for message in fresh])
@@ -161,8 +167,7 @@ class Writer:
                 continue
             if number:
                 self._notes.narrow(group)
-            with no_collections():  # a batch's values hold no cycles, but there are many of them
-                written = self._write_group(group, report, deadline)
+            written = self._write_group(group, report, deadline)
             cases += written
             if number < len(groups) - 1:  # the next group may kill this process
                 done = [case.message.receipt for case in written if not case.comes_again]
@@ -184,7 +189,7 @@ class Writer:
         self._notes.placed(cases)
         placed = [case.placed for case in cases if case.placed and not case.fate]
         fates = iter(self._fates(placed, report, deadline))
-        cases = [replace(case, fate=next(fates)) if _counts(case) else case for case in cases]
+        cases = [case.decided(next(fates)) if _counts(case) else case for case in cases]
         if self._retract:
             cases = self._retract(cases, deadline, report)
         cases = self._reject(cases)
@@ -212,6 +217,7 @@ class Writer:
         appended = self._appended(logged, deadline) if logged else None
         if appended:
             report.logs.add(appended.counts)
+            report.logged_events += appended.counted
             kept = [each for each in kept if each.identity not in appended.fates]
         fresh = [each for each in kept if each.message.receives == 1]
         again = [each for each in kept if each.message.receives > 1]
@@ -250,11 +256,13 @@ class Writer:
         ]
 
     def _appended(self, logged: Sequence[Placed], deadline: int) -> Appended:
-        """Put the entries of messages into logs. A message that gets no fate needs a record."""
-        from tallyroll.ingest.appending import Appender  # noqa: PLC0415
+        """Put entries into logs, in half of the time left. What gets no fate needs a record."""
+        if not self._appender:
+            from tallyroll.ingest.appending import Appender  # noqa: PLC0415
 
-        appender = Appender(self.store, self.effects, self.settings.transactions_at_once)
-        return appender.append(logged, self._run, deadline)
+            at_once = self.settings.transactions_at_once
+            self._appender = Appender(self.store, self.effects, at_once)
+        return self._appender.append(logged, self._run, (self.effects.now() + deadline) // 2)
 
     def _already_stored(self, again: Sequence[Placed]) -> dict[Identity, Fate]:
         """The fates of the messages that are surely duplicates, of those received before.
@@ -277,6 +285,8 @@ class Writer:
         """Send messages that can never count, or that the queue will soon drop, to the dead-letter
         queue; return all cases. Those that it does not take are handed back.
         """
+        if not any(case.comes_again or case.rejection for case in cases):
+            return [*cases]
         now, retention_ms = self.effects.now(), self.settings.queue_retention_ms
         cases = [_expired(case, now, retention_ms) for case in cases]
         if any(case.rejection and case.identities for case in cases):
@@ -302,7 +312,7 @@ def _expired(case: BatchMessage, now: int, retention_ms: int) -> BatchMessage:
     if not (fate and case.comes_again and is_expiring(message, now, retention_ms)):
         return case
     detail = f"sent {iso(message.sent)} and not counted: {fate.detail}"
-    return replace(case, fate=rejected(Reason.EXPIRING, detail, waits=fate.waits))
+    return case._replace(fate=rejected(Reason.EXPIRING, detail, waits=fate.waits))
 
 
 def _not_taken(case: BatchMessage) -> BatchMessage:
@@ -310,18 +320,20 @@ def _not_taken(case: BatchMessage) -> BatchMessage:
     assert case.fate
     back = handed_back("the dead-letter queue did not take it", waits=case.fate.waits)
     hopeless = case.fate.reason is not Reason.EXPIRING
-    return replace(case, fate=replace(back, hopeless=hopeless))
+    return case._replace(fate=replace(back, hopeless=hopeless))
 
 
 def _redecided(
     kind: Disposition,
     placed: Sequence[Placed],
-    fates: Sequence[Fate],
+    fates: list[Fate],
     decide: Callable[[Sequence[Placed]], list[Fate]],
 ) -> list[Fate]:
     """The fates, with new ones for the messages whose fate is of this kind."""
     chosen = [each for each, fate in zip(placed, fates, strict=True) if fate.kind is kind]
-    decided = iter(decide(chosen) if chosen else ())
+    if not chosen:
+        return fates
+    decided = iter(decide(chosen))
     return [next(decided) if fate.kind is kind else fate for fate in fates]
 
 
@@ -337,7 +349,7 @@ def _keepers(placed: Sequence[Placed]) -> list[Placed]:
     kept: dict[Identity | str, Placed] = {}
     keepers: list[Placed] = []
     for each in placed:
-        if not each.record.others and not each.record.identities:
+        if each.entry or not (each.record.others or each.record.identities):
             keepers.append(kept.setdefault(each.identity, each))
             continue
         unique = each.unique
@@ -353,21 +365,23 @@ def _follower_fate(placed: Placed, keeper: Placed, fate: Fate) -> Fate:
 
     In another window only what is stored decides: a shut gate or a refusal there says nothing here.
     """
-    same = placed.unique == keeper.unique
-    if placed.record.digest == keeper.record.digest and (fate.digest or same):
-        return beside_stored(placed.record, fate.digest) if fate.digest else fate
-    if fate.digest and same:
-        return beside_stored(placed.record, fate.digest)
+    same = placed.unique == keeper.unique and bool(placed.entry) == bool(keeper.entry)
+    stored = keeper.record.digest if fate.kind in STORED else fate.digest
+    if placed.record.digest == keeper.record.digest and (stored or same):
+        return beside_stored(placed.record, stored) if stored else fate
+    if stored and same:
+        return beside_stored(placed.record, stored)
     return handed_back("another message of the same id is undecided")
 
 
 def _sum_up(report: BatchReport, cases: Sequence[BatchMessage], now: int) -> None:
+    report.single_events -= report.logged_events  # which are told from others by their fates alone
     for case in cases:
         assert case.fate
         match case.fate.kind:
             case Disposition.COUNTED:
                 assert case.placed
-                if case.placed.record.packed:
+                if not case.placed.entry and case.placed.record.packed:
                     report.packed_events += case.placed.record.n
                 else:
                     report.single_events += 1

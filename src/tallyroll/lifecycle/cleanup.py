@@ -16,6 +16,7 @@ from tallyroll.archive.native_export import begin, time_to_export
 from tallyroll.archive.proof import check_place, notes, prove
 from tallyroll.archive.scan_export import export, segments_for
 from tallyroll.errors import Missing, ProofMismatch, Refused, StateConflict, StoreError
+from tallyroll.lifecycle.later_corrections import LaterCorrections
 from tallyroll.lifecycle.overdue import ARCHIVED, stuck_ms
 from tallyroll.lifecycle.proven import confirm, facts_of_drop
 from tallyroll.lifecycle.runner import DEADLINE_RESERVE_MS, Rolled, carry_out
@@ -74,6 +75,9 @@ class Cleanup:
             rolled.states[lived.status] += 1
             windows.append(lived)
         self._sweep_uploads(deadline, rolled)
+        if self.settings.retracts:
+            ports = self.catalog, self.totals, self.bucket, self.effects
+            LaterCorrections(self.settings, *ports).copy(deadline, rolled)
         rolled.stuck_ms = stuck_ms(windows, ARCHIVED, self.effects.now(), self.settings)
         return rolled
 

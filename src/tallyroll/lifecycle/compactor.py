@@ -13,7 +13,8 @@ archive expires by a rule of the bucket, once it has a tag, and gets that only a
 - its files were seen to be there, with a copy of all corrections, and
 - the note `alone.json` is beside it, for which all commands read it in the place of the other.
 
-A run that is killed anywhere leaves the ticket, and the next one goes on.
+A run that is killed anywhere leaves the ticket, and the next one goes on: with the proof, if the
+Parquet is whole. So each of the two may take a whole run.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tallyroll.archive.corrections import corrections_dir
+from tallyroll.archive.corrections import NUMBER_LETTERS, corrections_dir, digest_of
 from tallyroll.archive.inventory import Archive, find
 from tallyroll.archive.layout import ArchivedItem, alone_key, is_parquet, progress_dir, source_of
-from tallyroll.archive.parquet.compaction import Compaction
+from tallyroll.archive.parquet.compaction import CONVERTING, PROVING, Compaction
+from tallyroll.archive.parquet.files import DUCKDB
 from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import CLOCK_EVERY_ITEMS, check_place, check_proof
 from tallyroll.archive.verification import ArchiveReading
@@ -116,7 +118,9 @@ class Compactor:
     def _compacted(
         self, ticket: str, window: Window, source: Archive | None, deadline: int, *, late: bool
     ) -> Archive | None:
-        """Make and prove the Parquet; None if the time of a run that began it `late` is over."""
+        """Make and prove the Parquet. None if the run's time is over, and the next one has more of
+        it, since this one began it `late`, or has the proof alone to do.
+        """
         said = self._said(ticket)
         if _is_parked(ticket):
             raise Refused(f"it gets no Parquet: {said}", "Parked")
@@ -124,22 +128,22 @@ class Compactor:
         if killed >= KILLED_MAX:
             raise self._parked(ticket, f"{killed} runs were killed at it")
         self.bucket.put(ticket, str(killed + 1).encode())
+        watch = _Watch(self.effects, deadline)
         try:
             check_proof(window, self.bucket)
             if source is None:
                 raise ProofMismatch([f"{window.attempt.archive}: there is no archive"])
-            work = Compaction(self.bucket, self.codec, self.effects, _Watch(self.effects, deadline))
-            return work.compact(source)
+            return Compaction(self.bucket, self.codec, self.effects, watch).compact(source)
         except ProofMismatch as mismatch:
             self._parked(ticket, str(mismatch))
             raise
         except _OutOfTimeError:
-            if not late:
+            if not (late or watch.begun == [CONVERTING, PROVING]):
                 raise self._parked(ticket, "it takes longer than a run may") from None
             self.bucket.put(ticket, b"")
             return None
         except (StoreError, UsageError) as error:
-            if isinstance(error, StoreError) and error.code == "DuckDB":
+            if isinstance(error, StoreError) and error.code == DUCKDB:
                 raise self._parked(ticket, str(error)) from None
             with suppress(StoreError):
                 self.bucket.put(ticket, b"")
@@ -156,30 +160,43 @@ class Compactor:
         return Refused(f"it gets no Parquet: {why}", "Parked")
 
     def _let_pass(self, source: str, made: Archive) -> None:
-        """Let the archive under the prefix `source` expire, for which there is another one."""
-        there, here = corrections_dir(source), corrections_dir(made.prefix)
-        copied = {*self.bucket.list(here)}
-        for key in self.bucket.list(there):
-            copy = here + key.removeprefix(there)
-            if copy not in copied:  # cleanup put it while the others were copied
-                self.bucket.put(copy, self.bucket.get(key))
+        """Let the archive under the prefix `source` expire, for which there is another one. What is
+        put there from now on, as corrections may be by a cleanup that is late, gets no tag.
+        """
+        notes = progress_dir(source)  # those have the tag from the start
+        keys = [key for key in self.bucket.list(f"{source}/") if not key.startswith(notes)]
+        there = corrections_dir(source)
+        for key in keys:
+            if key.startswith(there):
+                self._copy(key, key.removeprefix(there), corrections_dir(made.prefix))
         ParquetItems(self.bucket, made.prefix, self.codec).check_proof()
         note = {"inPlaceOf": source, "since": iso(self.effects.now())}
         self.bucket.put(alone_key(made.prefix), json.dumps(note).encode())
-        notes = progress_dir(source)
-        for key in self.bucket.list(f"{source}/"):
-            if not key.startswith(notes):  # those have the tag from the start
-                self.bucket.let_pass(key)
+        for key in keys:
+            self.bucket.let_pass(key)
+
+    def _copy(self, key: str, name: str, here: str) -> None:
+        """Copy the corrections of a file, which were perhaps put while the others were copied. One
+        that has expired since may have come again under its name, with more in it.
+        """
+        files = [*self.bucket.list(here + name[:NUMBER_LETTERS])]
+        there = {line for file in files for line in self.bucket.get(file).splitlines(keepends=True)}
+        lines = self.bucket.get(key).splitlines(keepends=True)
+        if body := b"".join(line for line in lines if line not in there):
+            digest = f"-{digest_of(body)}" if here + name in files else ""
+            self.bucket.put(f"{here}{name.removesuffix('.jsonl')}{digest}.jsonl", body)
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The items of a pass over an archive, until the deadline (ms)."""
+    """The items of a pass over an archive, until the deadline (ms); `begun` has all passes."""
 
     effects: Effects
     deadline: int
+    begun: list[str] = field(default_factory=list)
 
-    def __call__(self, reading: ArchiveReading, _: Archive, __: str) -> Iterator[ArchivedItem]:
+    def __call__(self, reading: ArchiveReading, _: Archive, what: str) -> Iterator[ArchivedItem]:
+        self.begun.append(what)
         for number, found in enumerate(reading):
             if number % CLOCK_EVERY_ITEMS == 0 and self.effects.now() >= self.deadline:
                 raise _OutOfTimeError

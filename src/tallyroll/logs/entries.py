@@ -16,6 +16,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -57,8 +58,13 @@ class LogEntry(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes that it takes in a leaf at the most, before that is compressed."""
-        payload = len(self.payload.encode()) if self.payload else 0
-        return _ID_BYTES + _NUMBERS_BYTES + len(format_amount(self.amount)) + 2 * payload
+        return _size(self.amount, self.payload)
+
+
+@lru_cache(maxsize=256)  # events of a hot key are often equal
+def _size(amount: int, payload: str | None) -> int:
+    held = len(payload.encode()) if payload else 0
+    return _ID_BYTES + _NUMBERS_BYTES + len(format_amount(amount)) + 2 * held
 
 
 def entry_of(
@@ -69,13 +75,13 @@ def entry_of(
     the window of its time: elsewhere it gets a record.
     """
     rule = spec.logs.get(envelope.key)
-    if rule is None or home not in (None, spec.span) or not is_plain(envelope):
+    if rule is None or not is_plain(envelope) or (home and home != spec.span):
         return None
     assert isinstance(envelope, Event)
-    sent = message.first_sent
+    message_id, sent = message.first_id, message.first_sent
     ts = event_time(envelope, sent)
-    entry = LogEntry(message.first_id, ts, envelope.amount, envelope.payload, sent)
-    fits = _UUID.fullmatch(message.first_id) and sent >= 0 and entry.size <= rule.entry_bytes
+    entry = LogEntry(message_id, ts, envelope.amount, envelope.payload, sent)
+    fits = _UUID.fullmatch(message_id) and sent >= 0 and entry.size <= rule.entry_bytes
     return entry if fits else None
 
 
@@ -129,7 +135,7 @@ def leaf_record(
         [each.ts - begin, format_amount(each.amount), each.payload, each.sent - begin]
         for each in entries
     ]
-    ids = b"".join(bytes.fromhex(each.message.replace("-", "")) for each in entries)
+    ids = bytes.fromhex("".join(each.message for each in entries).replace("-", ""))
     text = canonical([begin, rows]).encode()
     sixtieths = Counter(spec.slot(each.ts) for each in entries)
     record_id = f"{slot_prefix(spec, slot)}{position:02d}"

@@ -2,70 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
 from tallyroll import limits
+from tallyroll.errors import Refused, StoreError
 from tallyroll.logs.entries import LogEntry, SlotName, group_prefix, slot_of, slot_prefix
 from tallyroll.logs.slots import Slot
-from tallyroll.model.records import Record
+from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.specs import Spec
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
 
 _PAGE = limits.LOG_POSITIONS * limits.LOG_GROUP_SLOTS
+Read = Callable[[Spec, str, int, str, int, str], RecordPage]
+"""Reads a page of records, as stores do."""
+
+ReadSlots = Callable[
+    [Store, Spec, Mapping[SlotName, Slot], Effects, int], Mapping[SlotName, Slot | StoreError]
+]
+"""Reads on in slots: `read_on` or `read_newer`."""
+
 _PREFIX_END = "/"  # sorts directly after the "." that ends a prefix
 
 
-def read_slots(
-    store: Store, spec: Spec, slots: Iterable[SlotName], effects: Effects, at_once: int
-) -> Mapping[SlotName, Slot]:
-    """The slots as the store has them; one Query reads those of a group, and what is between them.
-    Raises StoreError, and Refused for a damaged leaf.
+def read_on(
+    store: Store, spec: Spec, known: Mapping[SlotName, Slot], effects: Effects, at_once: int
+) -> Mapping[SlotName, Slot | StoreError]:
+    """The slots with what follows the parts that are known of them, or why one cannot be read:
+    Refused for a damaged leaf. One Query reads those of a group, and what is between them.
     """
-    asked = sorted(set(slots))
-    groups = [
-        (key, [slot_prefix(spec, slot) for slot in of_group])
-        for (key, _), of_group in groupby(asked, lambda each: (each[0], group_prefix(spec, each)))
+    return _seen(store.records, spec, known, effects, at_once)
+
+
+def read_newer(
+    store: Store, spec: Spec, known: Mapping[SlotName, Slot], effects: Effects, at_once: int
+) -> Mapping[SlotName, Slot | StoreError]:
+    """The same at half the price: the newest leaves may be missing. Full slots are not read."""
+    still = {name: slot for name, slot in known.items() if not slot.full}
+    return {**known, **_seen(store.records_eventually, spec, still, effects, at_once)}
+
+
+def read_group(store: Store, spec: Spec, slot: SlotName) -> list[Record]:
+    """The leaves of the slot's group. Raises StoreError."""
+    prefix = group_prefix(spec, slot)
+    return [*_pages(store.records, spec, slot.key, prefix, prefix[:-1] + _PREFIX_END)]
+
+
+def stored_in_logs(
+    store: Store,
+    spec: Spec,
+    sought: Sequence[tuple[Record, LogEntry]],
+    effects: Effects,
+    at_once: int,
+) -> list[Record | StoreError | None]:
+    """For each entry, its record if the entry is in its log; with an empty digest if another
+    content is. None if the log, as far as it has no gap, does not have it; or why its slot cannot
+    be read. All slots are read together, and each once.
+    """
+    names = [slot_of(spec, record.key, entry.sent) for record, entry in sought]
+    seen = read_on(store, spec, {name: Slot() for name in names}, effects, at_once)
+    return [
+        slot if isinstance(slot, StoreError) else _beside(slot, *each)
+        for name, each in zip(names, sought, strict=True)
+        for slot in (seen[name],)
     ]
-    jobs = [partial(_leaves_of, store, spec, key, prefixes) for key, prefixes in groups]
-    found: dict[str, list[Record]] = {}
-    for (key, _), leaves in zip(groups, effects.together(jobs, at_once), strict=True):
-        for leaf in leaves:
-            found.setdefault(key + leaf.id.rpartition(".")[0] + ".", []).append(leaf)
-    return {slot: Slot().after(found.get(slot.key + slot_prefix(spec, slot), ())) for slot in asked}
 
 
-def read_on(store: Store, spec: Spec, name: SlotName, slot: Slot) -> Slot:
-    """A slot with what follows the part that is known of it. Raises StoreError."""
-    prefix = slot_prefix(spec, name)
-    after = f"{prefix}{slot.free - 1:02d}" if slot.free else prefix
-    return slot.after(_pages(store, spec, name.key, after, prefix[:-1] + _PREFIX_END))
-
-
-def stored_beside(
-    store: Store, spec: Spec, record: Record, entry: LogEntry, effects: Effects
-) -> Record | None:
-    """The record, if its entry is in its log; with an empty digest if another content is. None if
-    the log, as far as it has no gap, does not have it. Raises StoreError.
-    """
-    name = slot_of(spec, record.key, entry.sent)
-    found = read_slots(store, spec, [name], effects, 1)[name].entries.get(entry.message)
+def _beside(slot: Slot, record: Record, entry: LogEntry) -> Record | None:
+    found = slot.entries.get(entry.message)
     if found is None:
         return None
     return record if found == entry else replace(record, digest=b"")
 
 
-def _leaves_of(store: Store, spec: Spec, key: str, prefixes: Sequence[str]) -> list[Record]:
-    return [*_pages(store, spec, key, prefixes[0], prefixes[-1][:-1] + _PREFIX_END)]
+def _seen(
+    read: Read, spec: Spec, known: Mapping[SlotName, Slot], effects: Effects, at_once: int
+) -> Mapping[SlotName, Slot | StoreError]:
+    groups = [
+        [*of_group]
+        for _, of_group in groupby(sorted(known), lambda each: (each.key, group_prefix(spec, each)))
+    ]
+    jobs = [partial(_leaves_of, read, spec, group, known[group[0]]) for group in groups]
+    answers = zip(groups, effects.together(jobs, at_once), strict=True)
+    return {
+        name: _slot(spec, name, known[name], leaves) for group, leaves in answers for name in group
+    }
 
 
-def _pages(store: Store, spec: Spec, key: str, after: str, before: str) -> Iterator[Record]:
+def _leaves_of(
+    read: Read, spec: Spec, group: Sequence[SlotName], first: Slot
+) -> list[Record] | StoreError:
+    after = _after(slot_prefix(spec, group[0]), first)
+    before = slot_prefix(spec, group[-1])[:-1] + _PREFIX_END
+    try:
+        return [*_pages(read, spec, group[0].key, after, before)]
+    except StoreError as error:
+        return error
+
+
+def _slot(
+    spec: Spec, name: SlotName, known: Slot, leaves: list[Record] | StoreError
+) -> Slot | StoreError:
+    if isinstance(leaves, StoreError):
+        return leaves
+    prefix = slot_prefix(spec, name)
+    try:
+        return known.after(leaf for leaf in leaves if leaf.id.startswith(prefix))
+    except Refused as error:  # a damaged leaf is of one slot
+        return error
+
+
+def _after(prefix: str, slot: Slot) -> str:
+    """What precedes the unknown leaves of the slot with this prefix."""
+    return f"{prefix}{slot.free - 1:02d}" if slot.free else prefix
+
+
+def _pages(read: Read, spec: Spec, key: str, after: str, before: str) -> Iterator[Record]:
     shard = spec.shard(key, after)
     while True:
-        page = store.records(spec, key, shard, after, _PAGE, before)
+        page = read(spec, key, shard, after, _PAGE, before)
         yield from page.records
         if not page.more:
             return

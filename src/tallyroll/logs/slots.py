@@ -8,7 +8,7 @@ ends it: what is not in the prefix then has, or gets, a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -17,8 +17,7 @@ from tallyroll.logs.entries import LogEntry, entries_in, position_of
 from tallyroll.model.formats.payloads import FORMAT_LOG_END
 from tallyroll.model.records import Record
 
-END_FROM = 3  # positions: a slot with so many leaves, of few entries each, is ended
-FEW_ENTRIES = 3
+FEW_ENTRIES = 8  # of a leaf: with fewer, records hardly cost more
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Slot:
     `ended` is whether its last leaf ends the slot.
     """
 
-    entries: Mapping[str, LogEntry] = field(default_factory=dict)
+    entries: dict[str, LogEntry] = field(default_factory=dict)
     free: int = 0
     ended: bool = False
 
@@ -39,14 +38,19 @@ class Slot:
     def after(self, leaves: Iterable[Record]) -> Slot:
         """The slot with those of these leaves that follow it without a gap."""
         found = {position_of(leaf): leaf for leaf in leaves}
-        entries, slot = dict(self.entries), self
+        slot = replace(self, entries=dict(self.entries))
         for position in count(self.free):
             leaf = found.get(position)
             if leaf is None or slot.full:
                 return slot
-            entries |= {entry.message: entry for entry in entries_in(leaf)}
-            slot = Slot(entries, position + 1, leaf.format == FORMAT_LOG_END)
+            slot.entries.update((entry.message, entry) for entry in entries_in(leaf))
+            slot = Slot(slot.entries, position + 1, leaf.format == FORMAT_LOG_END)
         raise AssertionError
+
+    def with_leaf(self, entries: Iterable[LogEntry], *, ends: bool) -> Slot:
+        """The slot with a leaf of these entries at its first free position."""
+        more = {entry.message: entry for entry in entries}
+        return Slot({**self.entries, **more} if self.entries else more, self.free + 1, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +69,24 @@ class SlotStep:
 
 
 def next_step(slot: Slot, entries: Sequence[LogEntry], most: int) -> SlotStep:
-    """The next step for entries of distinct messages; `most` of them are put at once.
+    """The next step for entries of distinct messages; `most` of them are put at once. A leaf may
+    end the slot if its leaves have few entries each.
 
     Of one slot one position at a time: the next one is chosen once this one is decided.
     """
-    there = [entry for entry in entries if entry.message in slot.entries]
-    stored = tuple(entry for entry in there if slot.entries[entry.message] == entry)
-    taken = tuple(entry for entry in there if slot.entries[entry.message] != entry)
-    fresh = [entry for entry in entries if entry.message not in slot.entries]
+    there, fresh = [], entries
+    if known := slot.entries:
+        there = [entry for entry in entries if entry.message in known]
+        fresh = [entry for entry in entries if entry.message not in known]
+    stored = tuple(entry for entry in there if known[entry.message] == entry)
+    taken = tuple(entry for entry in there if known[entry.message] != entry)
     if slot.full or not fresh:
         return SlotStep(stored, taken, records=tuple(fresh))
     number = _fitting(fresh, most)
     appended, left = tuple(fresh[:number]), tuple(fresh[number:])
     step = SlotStep(stored, taken, appended=appended, left=left)
     sparse = len(slot.entries) + len(appended) < FEW_ENTRIES * (slot.free + 1)
-    return replace(step, ends=slot.free >= END_FROM and sparse and not left)
+    return replace(step, ends=sparse and not left)
 
 
 def _fitting(entries: Sequence[LogEntry], most: int) -> int:

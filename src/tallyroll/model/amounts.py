@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Self
 
@@ -185,12 +186,11 @@ def _too_large(value: str) -> Rejected:
     return Rejected(Reason.BAD_VALUE, f"value {value}: must be below 10^18 in size")
 
 
+@lru_cache(1_024)  # most are a few numbers
 def format_amount(amount: int) -> str:
     """The shortest decimal text of an amount: '12', '-0.5', '3.000001'."""
     whole, rest = divmod(abs(amount), MICROS)
-    text = str(whole)
-    if rest:
-        text += "." + f"{rest:0{VALUE_DECIMALS_MAX}d}".rstrip("0")
+    text = f"{whole}.{rest:06d}".rstrip("0") if rest else str(whole)
     return "-" + text if amount < 0 else text
 
 
@@ -198,6 +198,9 @@ def read_amount(text: str) -> int:
     """The amount of a number that a store returned ('12', '0.5', '1E+3')."""
     if text.isdecimal():  # most are whole
         return int(text) * MICROS
+    whole, _, decimals = text.partition(".")
+    if len(decimals) <= VALUE_DECIMALS_MAX and whole.isdecimal() and decimals.isdecimal():
+        return int(whole + decimals.ljust(VALUE_DECIMALS_MAX, "0"))
     return int(_EXACT.to_integral_exact(_EXACT.scaleb(Decimal(text), VALUE_DECIMALS_MAX)))
 
 

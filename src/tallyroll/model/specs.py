@@ -31,7 +31,7 @@ writers hand such a window's messages back.
 """
 IDENTITIES_RULE = "id1"
 """In the name of a suffix: ids are also put into the table of identities."""
-LOGS_RULE = "log1"
+LOGS_RULE = "log2"
 """In the name of a suffix: plain events of some keys are in logs."""
 RULES = (STRIPES_RULE, IDENTITIES_RULE, LOGS_RULE)
 _GROUP_LETTERS = len(LOG_PREFIX) + 13

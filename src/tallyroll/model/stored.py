@@ -87,18 +87,23 @@ def stored(record: Record) -> StoredEvent | StoredPacket:
         return StoredEvent(record.id, record.ts, record.amount, payload, reference=reference)
     if record.logged:
         return StoredPacket(record.id, tuple(event for event, _ in logged_events(record)))
+    events = tuple(
+        StoredEvent(f"{record.id}:{index}", ts, amount, payload, record.id, index)
+        for index, (ts, amount, payload) in enumerate(packed_events(record)[1])
+    )
+    return StoredPacket(record.id, events)
+
+
+def packed_events(record: Record) -> tuple[int, list[tuple[int, int, str | None]]]:
+    """What a packet counts its times from (ms), and time, amount and payload of each event. Raises
+    Refused for damaged data.
+    """
     try:
         t0, entries = json.loads(zlib.decompress(record.data or b""))
-        events = tuple(
-            StoredEvent(
-                f"{record.id}:{index}", t0 + dt, read_amount(value), payload, record.id, index
-            )
-            for index, (dt, value, payload) in enumerate(entries)
-        )
+        return t0, [(t0 + dt, read_amount(value), payload) for dt, value, payload in entries]
     except (zlib.error, ValueError, TypeError, ArithmeticError) as error:
         message = f"packet {record.id!r} of key {record.key!r} is damaged: {error}"
         raise Refused(message, "DamagedPacket") from None
-    return StoredPacket(record.id, events)
 
 
 def logged_events(record: Record) -> list[tuple[StoredEvent, int]]:
@@ -150,13 +155,17 @@ def events_of(record: Record) -> tuple[StoredEvent, ...]:
     except (Refused, ValueError) as error:
         raise ValueError(f"record {record.id!r} cannot be unpacked: {error}") from None
     events = one.events if isinstance(one, StoredPacket) else (one,)
-    held = (len(events), sum(event.amount for event in events))
-    if held != (record.n, record.amount):
-        raise ValueError(
-            f"record {record.id!r} says (events, amount) {(record.n, record.amount)}, its data"
-            f" {held}"
-        )
+    check_held(record, len(events), sum(event.amount for event in events))
     return events
+
+
+def check_held(record: Record, n: int, amount: int) -> None:
+    """Raise ValueError unless a record has the count and the sum of the events in its data."""
+    if (n, amount) != (record.n, record.amount):
+        said = (record.n, record.amount)
+        raise ValueError(
+            f"record {record.id!r} says (events, amount) {said}, its data {(n, amount)}"
+        )
 
 
 def check_leaf(what: object) -> None:
@@ -166,8 +175,12 @@ def check_leaf(what: object) -> None:
 
 
 def event_line(key: str, event: StoredEvent) -> str:
-    """An event as one line of JSON that `tallyroll send` reads, with the exact value."""
+    """An event as one line of JSON that `tallyroll send` reads, with the exact value. One of a log
+    has the id of its queue `message`, too, which `send` does not read.
+    """
     # Ids of logs are no event's own: a window with logs would reject them.
     own = event.id.removeprefix("~") if event.message else event.id
     sent = Event(key, own, event.ts, event.amount, event.payload, reference=event.reference)
+    if event.message:
+        return f'{event_body(sent)[:-1]},"message":"{event.message}"}}'
     return message_body(sent) if event.reference else event_body(sent)

@@ -243,6 +243,7 @@ def window_id(start_ms: int) -> WindowId:
     return datetime.fromtimestamp(start_ms // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
+@lru_cache(maxsize=1_024)
 def window_start(window: WindowId) -> int:
     """The start, in ms, of a window by its id. Raises UsageError for a malformed id."""
     try:

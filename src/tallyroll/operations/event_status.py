@@ -9,7 +9,7 @@ from functools import partial
 
 from tallyroll.errors import Missing, StoreError
 from tallyroll.logs.entries import entry_of
-from tallyroll.logs.reading import stored_beside
+from tallyroll.logs.reading import stored_in_logs
 from tallyroll.model.events import Envelope
 from tallyroll.model.messages import Message
 from tallyroll.model.records import Record, RecordName, record_of
@@ -21,6 +21,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import Store
 
 WINDOWS_AT_ONCE = 10
+SLOTS_AT_ONCE = 10
 
 
 class EventStatus(StrEnum):
@@ -53,7 +54,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What was read of one window: its state, then the records, then its state again.
+    """What was read of one window for an event: its state, the records, then its state again.
 
     `missing` is set if the table does not exist. `after` is read only if not all records were
     found.
@@ -86,37 +87,54 @@ class Whereabouts:
             sought.setdefault(event.window, []).append(event)
         jobs = [partial(self._see, window, some) for window, some in sought.items()]
         seen = self._effects.together(jobs, WINDOWS_AT_ONCE)
-        sights = dict(zip(sought, seen, strict=True))
-        return [self.judge(event, sights[event.window]) for event in events]
+        sights = {window: iter(some) for window, some in zip(sought, seen, strict=True)}
+        return [self.judge(event, next(sights[event.window])) for event in events]
 
-    def _see(self, window: WindowId, events: Sequence[Sought]) -> Sight | StoreError:
+    def _see(self, window: WindowId, events: Sequence[Sought]) -> list[Sight | StoreError]:
+        """What was read for each of these events of one window."""
         names = [*dict.fromkeys(name for event in events for name in event.names)]
         try:
             before = self._catalog.window(window)
             if before is None or before.status is Status.CREATING:
-                return Sight(before)
+                return [Sight(before)] * len(events)
             found: Mapping[RecordName, Record] = {}
+            logged: list[Record | StoreError | None] = [None] * len(events)
             missing: Missing | None = None
             try:
                 spec = self.spec(window)
-                found = {**self._store.lookup(spec, names), **self._logged(spec, events)}
+                found = self._store.lookup(spec, names)
+                logged = self._logged(spec, events)
             except Missing as error:
                 missing = error
             after = self._catalog.window(window) if len(found) < len(names) else None
-            return Sight(before, found, missing, after)
         except StoreError as error:
-            return error
+            return [error] * len(events)
+        return [
+            known
+            if isinstance(known, StoreError)
+            else Sight(before, {(known.key, known.id): known} if known else found, missing, after)
+            for known in logged
+        ]
 
-    def _logged(self, spec: Spec, events: Sequence[Sought]) -> Mapping[RecordName, Record]:
-        """As records, those of the events that are in logs of their own window."""
-        found: dict[RecordName, Record] = {}
-        for event in events if spec.logs else ():
-            if not (event.envelope and event.message and spec.window == event.home.id):
-                continue
-            if entry := entry_of(event.envelope, event.message, spec):
-                record = record_of(event.envelope, event.message, spec)
-                if beside := stored_beside(self._store, spec, record, entry, self._effects):
-                    found[record.key, record.id] = beside
+    def _logged(self, spec: Spec, events: Sequence[Sought]) -> list[Record | StoreError | None]:
+        """For each event its record, if it is in a log of its own window; or why that cannot be
+        read. Raises Missing.
+        """
+        found: list[Record | StoreError | None] = [None] * len(events)
+        sought = {
+            number: (record_of(event.envelope, event.message, spec), entry)
+            for number, event in (enumerate(events) if spec.logs else ())
+            if event.envelope and event.message and spec.window == event.home.id
+            if (entry := entry_of(event.envelope, event.message, spec))
+        }
+        if not sought:
+            return found
+        asked = [*sought.values()]
+        answers = stored_in_logs(self._store, spec, asked, self._effects, SLOTS_AT_ONCE)
+        for number, answer in zip(sought, answers, strict=True):
+            if isinstance(answer, Missing):
+                raise answer
+            found[number] = answer
         return found
 
     def judge(self, event: Sought, sight: Sight | StoreError) -> EventStatus | StoreError:

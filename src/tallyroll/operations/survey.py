@@ -21,9 +21,9 @@ from tallyroll.model.specs import Spec, sixtieth_seconds
 from tallyroll.model.states import Calendar, Status, Window
 from tallyroll.model.tallies import Series, added
 from tallyroll.operations.doctor.checkup import Checkup
-from tallyroll.planning.facts import Measurements
+from tallyroll.planning.facts import Measurements, ids_seen
 from tallyroll.planning.load import HOT_LISTED_MAX, PACKET_ITEM_BYTES
-from tallyroll.ports.gauges import Gauge, Gauges, Points, Quota
+from tallyroll.ports.gauges import OF_LOGS, Gauge, Gauges, Points, Quota
 from tallyroll.ports.table_listing import window_of
 from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.top import Top
@@ -34,6 +34,7 @@ WINDOWS_MAX = 24
 TALLIES_READ_MS = 60_000  # of all windows together
 SAMPLED_KEYS, SAMPLED_SHARDS, SAMPLED_RECORDS = 5, 4, 20  # the hottest keys, of each so many
 _METRICS, _QUOTAS = "cloudwatch:GetMetricStatistics", "servicequotas:GetServiceQuota"
+_COUNTED = (Gauge.COUNTED_SINGLE, Gauge.COUNTED_PACKED, Gauge.COUNTED_LOGGED)
 _TRIGGER, _TABLES = "lambda:ListEventSourceMappings", "dynamodb:ListTables"
 
 T = TypeVar("T")
@@ -97,7 +98,8 @@ def survey(case: Checkup, calendar: Calendar, gauges: Gauges) -> tuple[Measureme
     spec = traffic.newest
     names = unknown.read("tables", lambda: case.names, _TABLES)
     prefix = case.resources.windows.name
-    values = {gauge: _points(gauges, gauge, now - BACK_MS, unknown) for gauge in Gauge}
+    asked = [gauge for gauge in Gauge if case.settings.logs or gauge not in OF_LOGS]
+    values = {gauge: _points(gauges, gauge, now - BACK_MS, unknown) for gauge in asked}
     counted = values[Gauge.COUNTED]
     return (
         Measurements(
@@ -269,7 +271,16 @@ def _of_metrics(values: Mapping[Gauge, Points]) -> dict[str, Any]:
         "oldest_s": _most(values[Gauge.OLDEST_S]),
         "in_flight": _most(values[Gauge.IN_FLIGHT]),
         "reads_per_second": max(_rates(reads)) if reads.values else None,
+        "logged_units": _units_of_logs(values),
     }
+
+
+def _units_of_logs(values: Mapping[Gauge, Points]) -> float | None:
+    none = Points(1_000, ())
+    units, events = (
+        _sum(values.get(gauge, none)) for gauge in (Gauge.UNITS_LOGGED, Gauge.COUNTED_LOGGED)
+    )
+    return _share(units, events)
 
 
 def _of_samples(
@@ -278,26 +289,32 @@ def _of_samples(
     values: Mapping[Gauge, Points],
 ) -> dict[str, Any]:
     """The sizes of records, and the share of packed events in all: of the hottest keys, weighted by
-    their rates, where there is no metric.
+    their rates, where there is no metric. Leaves of logs are no packets.
     """
     records = [record for sample in samples.values() for record in sample]
     single = [sized(record).size for record in records if not record.packed]
-    packets = [record for record in records if record.packed]
+    packets = [record for record in records if _is_packet(record)]
     entries = sum(sized(record).size - PACKET_ITEM_BYTES for record in packets)
     events = sum(record.n for record in packets)
     rates = {key: hot[key] for key, sample in samples.items() if sample}
     packed_rates = sum(rate * _packed_share(samples[key]) for key, rate in rates.items())
-    packed, singly = _sum(values[Gauge.COUNTED_PACKED]), _sum(values[Gauge.COUNTED_SINGLE])
-    of_metrics = _share(packed or 0.0, (packed or 0.0) + (singly or 0.0))
+    counted = {gauge: _sum(values[gauge]) or 0.0 for gauge in _COUNTED if gauge in values}
+    of_metrics = _share(counted[Gauge.COUNTED_PACKED], sum(counted.values()))
     of_samples = _share(packed_rates, sum(rates.values()))
     return {
         "item_bytes": _share(sum(single), len(single)),
         "packet_events": _share(events, len(packets)),
         "packet_event_bytes": _share(max(1, entries), events),
         "packed_share": of_samples if of_metrics is None else of_metrics,
+        "ids": {key: ids_seen(sample) for key, sample in samples.items()},
     }
 
 
 def _packed_share(sample: Sequence[Record]) -> float:
     """The share of packed events in a sample that has any."""
-    return sum(record.n for record in sample if record.packed) / sum(each.n for each in sample)
+    packed = sum(record.n for record in sample if _is_packet(record))
+    return packed / sum(each.n for each in sample)
+
+
+def _is_packet(record: Record) -> bool:
+    return record.packed and not record.logged

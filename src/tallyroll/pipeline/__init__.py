@@ -295,7 +295,9 @@ class Pipeline:
     @cached_property
     def bucket(self) -> S3Bucket:
         """The bucket of archives and rejected bodies."""
-        return self.bucket_named(self.settings.bucket)
+        of = self.settings
+        lock = of.archive_lock_days, of.archive_lock
+        return S3Bucket(self.caller("s3"), self.effects, of.bucket, *lock)
 
     def bucket_named(self, name: str) -> S3Bucket:
         """Any bucket of S3."""

@@ -7,42 +7,65 @@ this with the first page.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from shlex import quote
 
+from tallyroll.archive.indexed.finding import needle_of
 from tallyroll.archive.inventory import best, find
+from tallyroll.archive.layout import DataFile
+from tallyroll.archive.parquet.by_key import KeyPass
+from tallyroll.archive.parquet.files import DUCKDB, installed
 from tallyroll.archive.recount import ArchivePass
-from tallyroll.errors import Archived, ProofMismatch
+from tallyroll.errors import Archived, ProofMismatch, Refused
 from tallyroll.model.formats.payloads import Chunk, manifest_in
+from tallyroll.model.items import Content
 from tallyroll.model.records import Record, RecordPage
 from tallyroll.model.retractions import RetractionNote, Tombstone, TombstoneName
 from tallyroll.model.states import Window
-from tallyroll.model.stored import whole
+from tallyroll.model.stored import packed_id, whole
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import Grid, Span, WindowId, window_id
+from tallyroll.pipeline.archived_events import ArchivedEvents, ReadWhole, event_in, told
 from tallyroll.ports.bucket import ListedBucket
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 from tallyroll.reads.cursor import Position
-from tallyroll.reads.found import FoundEvent, corrected, least_key, marked, names_of
+from tallyroll.reads.found import (
+    FoundEvent,
+    StoredWhat,
+    corrected,
+    least_key,
+    marked,
+    names_of,
+)
 from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.merge import BYTES_MAX, LAST_BYTES_MAX, Merge, event_bytes
 from tallyroll.reads.ranges.cursors import RangePlace, RangeQuery
-from tallyroll.reads.ranges.pages import EventsPage, ReadPage
+from tallyroll.reads.ranges.pages import ArchivedMatches, EventsPage, ReadPage
 from tallyroll.reads.ranges.spans import dropped
 
 ITEMS_MAX = 5_000_000  # of an archive: of so many, a page has the key's within some 5 s of CPU
 ARCHIVE_BYTES_MAX = 512 * 1024 * 1024
+PARQUET_BYTES_MAX = 256 * 1024 * 1024  # it waits on disk, of which a function has 512 MB
+LATE = "is too large to be read in time"
 RECORDS_KEPT, BYTES_KEPT = 50_000, 32 * 1024 * 1024  # of an archive, for the next pages
-# What every exporter writes as it is, in JSON.
-_PLAIN = re.compile(r"[\w .:,@#-]+", re.ASCII)
+
+
+class _Late(Exception):
+    """The time to read an archive is over."""
+
+
+class _LinesPass(ArchivePass):
+    """One pass over the lines of an archive in DynamoDB's layout that have the needle."""
+
+    def contents(self, file: DataFile) -> Iterator[Content]:
+        return (each.holds for each in self.read(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +119,9 @@ class _Page:
 
 @dataclass
 class ArchivedPages:
-    """Pages of ranges, whether their windows were dropped or not. Use one per process: it keeps
-    some records of the archive that was read last.
+    """Pages of ranges, and single events, whether their windows were dropped or not. Use one per
+    process: it keeps some records of the archive that was read last. `read_whole` is what reads an
+    event where there is no index; by default as a page does.
     """
 
     catalog: Catalog
@@ -105,6 +129,7 @@ class ArchivedPages:
     bucket: ListedBucket
     codec: ItemCodec
     effects: Effects
+    read_whole: ReadWhole | None = None
     _kept: _Run | None = field(default=None, init=False)
 
     def page(
@@ -112,8 +137,8 @@ class ArchivedPages:
     ) -> EventsPage:
         """See `ArchiveReads`. A page may also end early where archives take long.
 
-        Raises Archived for an archive that is too large for a page, or is there only as Parquet,
-        ProofMismatch for one that is damaged, and StoreError.
+        Raises Archived for an archive that is too large for a page, or that is there only as
+        Parquet where DuckDB is not, ProofMismatch for one that is damaged, and StoreError.
         """
         began, end = self.effects.now(), query.span.end
         deadline = deadline_of(began, left)
@@ -132,6 +157,32 @@ class ArchivedPages:
         then = page.at if page.at.window < end else None
         return EventsPage(query, tuple(page.found), then, page.complete, began)
 
+    def events_named(
+        self, key: str, event_id: str, windows: Sequence[Window], left: int
+    ) -> ArchivedMatches:
+        """See `ArchiveReads`. An archive without an index is read whole, if it may be."""
+        ports = (self.totals, self.bucket, self.codec, self.effects)
+        whole = self.read_whole or self._event
+        return ArchivedEvents(*ports, whole).events_named(key, event_id, windows, left)
+
+    def _event(
+        self, key: str, event_id: str, window: Window, total: Total, deadline: int
+    ) -> StoredWhat | None:
+        check_items(window, key)
+        packed = packed_id(event_id)
+        records: dict[str, Record] = {}
+        stones: Mapping[TombstoneName, RetractionNote] = {}
+        for name in sorted({event_id, *(packed or ())[:1]}):  # the packet's run may have both
+            run = self._run(window, key, total, Position(name), deadline)
+            if run is None:
+                raise _unread(window, key, LATE)
+            records |= {each.id: each for each in run.records if each.id == name}
+            stones = run.stones
+        what, least = event_in(event_id, records.get)
+        if what is None:
+            return None
+        return told(self.totals, self.effects, key, window, total, what, least, stones)
+
     def _add_archived(self, page: _Page, windows: Sequence[Window]) -> None:
         """Add events of these windows, or some of them."""
         key, end = page.query.key, windows[-1].end
@@ -139,17 +190,17 @@ class ArchivedPages:
         totals = {total.window: total for total in found}
         having = [window for window in windows if window.id in totals]
         for window in having:
-            if (items := window.attempt.items) > ITEMS_MAX:
-                raise _unread(window, key, f"has {items:,} items, over {ITEMS_MAX:,}")
+            check_items(window, key)
         for window in having:
             if window.start > page.at.window:
                 page.at = RangePlace(window.start)
             if page.at != page.start and self.effects.now() >= page.halfway:
                 page.over = True
                 return
-            run = self._run(window, key, totals[window.id], page)
+            place = (page.at.position, page.deadline)
+            run = self._run(window, key, totals[window.id], *place)
             if run is None and page.at == page.start:
-                raise _unread(window, key, "is too large to be read in time")
+                raise _unread(window, key, LATE)
             if run is None:
                 page.complete, page.over = False, True
                 return
@@ -184,25 +235,46 @@ class ArchivedPages:
         place = RangePlace(window.start, then) if then else RangePlace(window.end)
         return [FoundEvent(key, window.id, window.status, one) for one in found], place
 
-    def _run(self, window: Window, key: str, total: Total, page: _Page) -> _Run | None:
-        """The key's records from the page's place on, as many as are kept; None if it is late."""
-        position = page.at.position
+    def _run(
+        self, window: Window, key: str, total: Total, position: Position, deadline: int
+    ) -> _Run | None:
+        """The key's records from a position on, as many as are kept; None if it is late."""
         if not (self._kept and self._kept.serves(window.id, key, position)):
             self._kept = None  # makes room
-            self._kept = self._read(window, key, total, position.record_id, page.deadline)
+            self._kept = self._read(window, key, total, position.record_id, deadline)
         return self._kept
 
     def _read(
         self, window: Window, key: str, total: Total, first: str, deadline: int
     ) -> _Run | None:
-        reading = self._reading(window, key)
+        def check() -> None:
+            if self.effects.now() >= deadline:
+                raise _Late
+
+        try:
+            return self._checked(window, key, total, first, check)
+        except _Late:
+            return None
+        except OSError as error:
+            why = f"cannot be kept on disk here ({error})"
+        except Refused as error:
+            if error.code != DUCKDB:
+                raise
+            why = "takes more memory than there is here"
+        # Not in an `except`: the error's frames hold the files.
+        raise _unread(window, key, why)
+
+    def _checked(
+        self, window: Window, key: str, total: Total, first: str, check: Callable[[], None]
+    ) -> _Run:
+        """See `_read`. `check` raises _Late."""
+        reading = self._reading(window, key, check)
         records = _First(first)
         stones: dict[TombstoneName, RetractionNote] = {}
         for file in reading.files():
-            if self.effects.now() >= deadline:
-                return None
-            for item in reading.read(file):
-                holds = item.holds
+            check()
+            for holds in reading.contents(file):
+                check()
                 if not isinstance(holds, Record | Tombstone) or holds.key != key:
                     continue
                 reading.counted.add(holds)
@@ -210,53 +282,53 @@ class ArchivedPages:
                     records.add(holds)
                 else:
                     stones[key, holds.id, holds.index] = holds.note
-                if self.effects.now() >= deadline:
-                    return None
         counted = reading.counted.net(key) or (0, 0)
         if counted != (total.n, total.amount):
             said = f"(events, amount) {counted}, the total is {(total.n, total.amount)}"
             reading.findings.add(f"{window.attempt.archive}: key {key!r}: {said}")
         if reading.findings.count:
             raise ProofMismatch(reading.findings.first)
-        held = self._wholes(reading, records.cut(), deadline)
-        if held is None:
-            return None
+        held = _wholes(reading, records.cut(), check)
         return _Run(window.id, key, first, held, records.last, stones)
 
-    def _reading(self, window: Window, key: str) -> ArchivePass:
+    def _reading(self, window: Window, key: str, check: Callable[[], None]) -> _LinesPass | KeyPass:
         prefix = window.attempt.archive
         proven = [each for each in best(find(self.bucket, self.effects, prefix)) if each.proven]
-        archives = [each for each in proven if not each.parquet]
-        if not archives:
-            layout = "is there only as Parquet" if proven else "is not there, or not proven"
-            raise _unread(window, key, layout)
-        if archives[0].size > ARCHIVE_BYTES_MAX:
-            raise _unread(window, key, f"has over {ARCHIVE_BYTES_MAX:,} bytes")
-        reading = ArchivePass(self.bucket, archives[0].prefix, self.codec)
-        reading.needle = _needle(key)
+        if not proven:
+            raise _unread(window, key, "is not there, or not proven")
+        archive = proven[0]  # DynamoDB's, if both are there
+        if archive.parquet and not installed():
+            raise _unread(window, key, "is there only as Parquet, which needs DuckDB")
+        most = PARQUET_BYTES_MAX if archive.parquet else ARCHIVE_BYTES_MAX
+        if archive.size > most:
+            raise _unread(window, key, f"has over {most:,} bytes")
+        if archive.parquet:
+            return KeyPass(self.bucket, archive.prefix, self.codec, key, check)
+        reading = _LinesPass(self.bucket, archive.prefix, self.codec)
+        reading.needle = needle_of(key)
         return reading
 
-    def _wholes(
-        self, reading: ArchivePass, records: Sequence[Record], deadline: int
-    ) -> list[Record] | None:
-        """The records with their data. If it is in chunks, the archive is read once more; None if
-        time runs out. Raises Refused if a chunk is missing or damaged.
-        """
-        chunks: dict[tuple[str, str], list[Chunk]] = {}
-        for record in records:
-            with suppress(ValueError):  # `whole` says that it is damaged
-                if manifest := manifest_in(record.data, record.format):
-                    chunks[manifest.key, record.id] = []
-        keys = {key for key, _ in chunks}
-        reading.needle = _needle(keys.pop()) if len(keys) == 1 else b""
-        for file in reading.files() if chunks else ():
-            if self.effects.now() >= deadline:
-                return None
-            for item in reading.read(file):
-                holds = item.holds
-                if isinstance(holds, Chunk) and (holds.key, holds.id) in chunks:
-                    chunks[holds.key, holds.id].append(holds)
-        return [whole(record, lambda key, name, _: chunks[key, name]) for record in records]
+
+def _wholes(
+    reading: _LinesPass | KeyPass, records: Sequence[Record], check: Callable[[], None]
+) -> list[Record]:
+    """The records with their data. If it is in chunks, the archive is read once more. Raises
+    Refused if a chunk is missing or damaged.
+    """
+    chunks: dict[tuple[str, str], list[Chunk]] = {}
+    for record in records:
+        with suppress(ValueError):  # `whole` says that it is damaged
+            if manifest := manifest_in(record.data, record.format):
+                chunks[manifest.key, record.id] = []
+    keys = {key for key, _ in chunks}
+    reading.needle = needle_of(keys.pop()) if len(keys) == 1 else b""
+    for file in reading.files() if chunks else ():
+        check()
+        for holds in reading.contents(file):
+            check()
+            if isinstance(holds, Chunk) and (holds.key, holds.id) in chunks:
+                chunks[holds.key, holds.id].append(holds)
+    return [whole(record, lambda key, name, _: chunks[key, name]) for record in records]
 
 
 def _add_live(
@@ -311,9 +383,10 @@ class _First:
         return self._held
 
 
-def _needle(key: str) -> bytes:
-    """What is in each line that may have to do with a key."""
-    return max(_PLAIN.findall(key), key=len, default="").encode()
+def check_items(window: Window, key: str) -> None:
+    """Raise Archived for an archive of too many items."""
+    if (items := window.attempt.items) > ITEMS_MAX:
+        raise _unread(window, key, f"has {items:,} items, over {ITEMS_MAX:,}")
 
 
 def _unread(window: Window, key: str, why: str) -> Archived:

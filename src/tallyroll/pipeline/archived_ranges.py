@@ -1,7 +1,7 @@
 """The events of a key in a range of windows; those of dropped windows from their archives.
 
-An archive has no index: it is read whole for a key that has a total in its window, and verified on
-the way, before any of its events is given.
+An archive is read whole for a key that has a total in its window, and verified on the way, before
+any of its events is given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.records import Record
 from tallyroll.model.retractions import RetractionNote, Tombstone
 from tallyroll.model.states import Window
-from tallyroll.model.stored import StoredEvent, apart, stored
+from tallyroll.model.stored import StoredEvent, StoredPacket, apart, stored
 from tallyroll.model.totals import Total
 from tallyroll.model.windows import window_id
 from tallyroll.ports.bucket import ListedBucket
@@ -31,7 +31,7 @@ from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
-from tallyroll.reads.found import FoundEvent
+from tallyroll.reads.found import FoundEvent, StoredWhat
 from tallyroll.reads.ranges.spans import calendar_of, dropped, range_of
 
 RECORDS_HELD = 5_000  # of up to 400 KB; more are sorted on disk
@@ -83,11 +83,28 @@ class WholeRange:
                 continue
             for window in some:
                 if window.id in totals:
-                    for event in self._archived(key, window, totals[window.id]):
+                    for event in self.archived(key, window, totals[window.id]):
                         yield FoundEvent(key, window.id, window.status, event)
 
-    def _archived(self, key: str, window: Window, total: Total) -> Iterator[StoredEvent]:
-        """The events of a key in the archive of a dropped window."""
+    def event(
+        self, key: str, event_id: str, window: Window, total: Total, _deadline: int = 0
+    ) -> StoredWhat | None:
+        """The event of an id, or the packet, in the archive of a dropped window; see `archived`."""
+        own: list[StoredEvent] = []
+        packet: list[StoredEvent] = []
+        packed: list[StoredEvent] = []
+        for each in self.archived(key, window, total):
+            if event_id in (each.id, each.packet):
+                kind = packet if each.packet == event_id else packed if each.packet else own
+                kind.append(each)
+        if packet:
+            return StoredPacket(event_id, tuple(packet))
+        return next(iter([*own, *packed]), None)
+
+    def archived(self, key: str, window: Window, total: Total) -> Iterator[StoredEvent]:
+        """The events of a key in the archive of a dropped window, in which the key has this total.
+        Raises what `events` does.
+        """
         bucket, prefix = self.bucket, window.attempt.archive
         proven = [each for each in best(find(bucket, self.effects, prefix)) if each.proven]
         if not proven:

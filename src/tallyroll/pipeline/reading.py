@@ -155,23 +155,43 @@ class Reader(PortReader):
         event_id: str,
         window: WindowId | None = None,
         ts: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
     ) -> FoundEvent:
-        """An event of a window, or of the window of its time `ts`."""
-        return super().event(required_key(key), required_id(event_id), window, _open(ts))
+        """An event of a window, or of the window of its time `ts`. With a bucket, it may be
+        `archived`: then it is read from the archive of a dropped window.
+        """
+        name, at = (required_key(key), required_id(event_id)), _open(ts)
+        return super().event(*name, window, at, time_left_ms, archived=archived)
 
-    def event_on(self, key: str, event_id: str, day: When) -> EventMatches:
+    def event_on(
+        self,
+        key: str,
+        event_id: str,
+        day: When,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
+    ) -> EventMatches:
         """The events with this id on a day in UTC: a date, or its text, such as `2026-11-20`."""
-        return super().event_on(
-            required_key(key),
-            required_id(event_id),
-            date_ms(day) if isinstance(day, str) else _ms(day),
-        )
+        name = (required_key(key), required_id(event_id))
+        at = date_ms(day) if isinstance(day, str) else _ms(day)
+        return super().event_on(*name, at, time_left_ms, archived=archived)
 
     def event_within(
-        self, key: str, event_id: str, since: When | None = None, until: When | None = None
+        self,
+        key: str,
+        event_id: str,
+        since: When | None = None,
+        until: When | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
     ) -> EventMatches:
         """The events with this id in the windows that begin in [since, until)."""
-        return super().event_within(required_key(key), required_id(event_id), *_range(since, until))
+        name, span = (required_key(key), required_id(event_id)), _range(since, until)
+        return super().event_within(*name, *span, time_left_ms, archived=archived)
 
     def events(
         self,

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
-from tallyroll.limits import PACKET_BYTES_MAX, WARM_WRITE_UNITS_MIN
+from tallyroll.limits import LOG_KEYS_MAX, PACKET_BYTES_MAX, WARM_WRITE_UNITS_MIN
 from tallyroll.planning import prices
 from tallyroll.planning.costs import (
     AGGREGATOR,
     COUNTS_READ,
     HTTP_API,
+    SECONDS_A_MONTH,
     WARM_THROUGHPUT,
     WRITES,
     dollars_of,
     windows_a_month,
 )
-from tallyroll.planning.load import PACKET_EVENTS_MAX, PeakLoad
+from tallyroll.planning.facts import IdsSeen
+from tallyroll.planning.load import PACKET_EVENTS_MAX, LoggedKey, PeakLoad
 from tallyroll.planning.on_demand import GROWTH, GROWTH_SECONDS
 from tallyroll.planning.plan import Plan, planned
-from tallyroll.planning.writes import distinct_keys
+from tallyroll.planning.writes import (
+    BATCH_SIZE,
+    BATCH_WINDOW_SECONDS,
+    batch_writes,
+    distinct_keys,
+    log_units,
+)
 
 MIN_PACKED = 2
 MINUTE_SECONDS, DAY_SECONDS = 60, 86_400
+LOG_SHARE_MAX = 0.5  # of what records cost, from which on a log is worth what it loses
+NAMED_BELOW_MAX = 8  # a slot has room for a peak of some eight times the rate that is named
 EXPLAINED_SHARE = 0.25  # of a month, from which on a part is explained
 _READS = {
     COUNTS_READ: "the read units of counts",
@@ -45,7 +57,7 @@ def cheaper(plan: Plan) -> list[Alternative]:
     """The alternatives that cost less than the plan, the cheapest first."""
     most = dollars_of(plan)["in all"]
     found = []
-    for made in (_in_packets(plan), _in_days(plan), _without_warm(plan)):
+    for made in (_in_packets(plan), _in_logs(plan), _in_days(plan), _without_warm(plan)):
         if made is not None:
             name, other, loses = made
             found.append(Alternative(name, dollars_of(other)["in all"], loses))
@@ -73,8 +85,141 @@ def _in_packets(plan: Plan) -> tuple[str, Plan, str] | None:
         " lets events wait for others of their key for a minute (linger_ms=60_000): so counts are"
         " up to a minute later. A shorter wait, or more producers, has fewer in each."
     )
-    other = planned(replace(plan.load, packed=packed), plan.settings)
+    other = planned(replace(plan.load, packed=packed, logs={}), plan.settings)
     return f"packets of {packed:,}", other, loses
+
+
+@dataclass(frozen=True, slots=True)
+class WaysOfKey:
+    """What a key's events take in a month at this rate, in US dollars: as records, in a log that is
+    `named` with so many events a second, reads of its slots included, or in packets of so many.
+    """
+
+    events_per_second: float
+    named: int
+    records: float
+    log: float
+    packets: float
+    packed: int
+
+    @property
+    def gains(self) -> bool:
+        """Whether a log costs much less than records."""
+        return self.log <= LOG_SHARE_MAX * self.records
+
+    @property
+    def saved(self) -> float:
+        """What a log saves a month, in US dollars."""
+        return self.records - self.log
+
+    @property
+    def text(self) -> str:
+        """The dollars in words."""
+        return (
+            f"records ${self.records:,.2f} a month, a log ${self.log:,.2f}, packets of"
+            f" {self.packed:,} ${self.packets:,.2f}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogAdvice:
+    """A key, its ways, and what is known of its ids."""
+
+    key: str
+    ways: WaysOfKey
+    ids: IdsSeen
+
+    @property
+    def gains(self) -> bool:
+        """Whether a log is much cheaper, and some of its events may have no ids."""
+        return self.ways.gains and (self.ids.like_sqs > 0 or not self.ids.looked_at)
+
+    @property
+    def text(self) -> str:
+        """The advice in words."""
+        option = json.dumps({self.key: self.ways.named}, ensure_ascii=False)
+        return (
+            f"{self.key}: {self.ways.events_per_second:,.0f} events/s: {self.ways.text}."
+            f" {self.ids.text}. Packets are cheapest; if its producer cannot change and gives no"
+            f" ids, tallyroll:logs='{option}' (docs/sharding.md, Events without an id)"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The advice for machines, in US dollars a month."""
+        ways = self.ways
+        return {
+            "events_per_second": round(ways.events_per_second, 1),
+            "named": ways.named,
+            "records": round(ways.records, 2),
+            "log": round(ways.log, 2),
+            "packets": round(ways.packets, 2),
+            "ids_like_sqs": self.ids.like_sqs,
+            "ids_looked_at": self.ids.looked_at,
+        }
+
+
+def ways_of(mean: float, *, writers: int, event_bytes: int = 128, peak: float = 0.0) -> WaysOfKey:
+    """The ways of a key of so many events a second on average and, if that is more, at its peak.
+
+    A log is priced by the mean rate, and named with it; less than an eighth of the peak would fill
+    its slots.
+    """
+    alone = PeakLoad(
+        events_per_second=mean, hottest_per_second=mean, keys=1, event_bytes=event_bytes
+    )
+    named = max(1, int(max(mean, peak / NAMED_BELOW_MAX)))
+    units = log_units(LoggedKey(mean, named), writers, alone.log_entry_bytes)
+    each = units.writes * prices.WRITE_UNIT + units.reads * prices.READ_UNIT
+    packed = packed_by_minute(alone)
+    events = mean * SECONDS_A_MONTH
+    return WaysOfKey(
+        mean,
+        named,
+        events * _units_each(alone) * prices.WRITE_UNIT,
+        events * each,
+        events * _units_each(replace(alone, packed=packed)) * prices.WRITE_UNIT,
+        packed,
+    )
+
+
+def _units_each(load: PeakLoad) -> float:
+    """The write units of an event, in batches of what comes in a second."""
+    gathered = round(load.messages_per_second * BATCH_WINDOW_SECONDS)
+    return batch_writes(load, messages=max(1, min(BATCH_SIZE, gathered))).per_event.each
+
+
+def _in_logs(plan: Plan) -> tuple[str, Plan, str] | None:
+    """Logs of the keys that gain from one, as far as their events may have no ids."""
+    load = plan.load
+    if load.packed > 1 or not load.mean:
+        return None
+    rates = {**(load.hot if load.plain is None else load.plain)}
+    if not (load.hot or load.logs):
+        rates = {"": load.hottest_per_second}
+    chosen: dict[str, LoggedKey] = {}
+    for key, peak in rates.items():
+        if key in load.logs or not peak or len(chosen) + len(load.logs) >= LOG_KEYS_MAX:
+            continue
+        mean = peak * load.mean / load.events_per_second
+        size, writers = load.event_bytes, plan.writers.needed
+        ways = ways_of(mean, writers=writers, event_bytes=size, peak=peak)
+        if ways.gains:
+            chosen[key] = LoggedKey(peak, ways.named)
+    if not chosen:
+        return None
+    of = ", ".join(f"{key!r} ({each.named:,})" for key, each in chosen.items() if key)
+    known = (
+        "Counted here are the events of the file that have none."
+        if load.plain is not None
+        else "Nothing here tells how many have none: all are counted here."
+    )
+    loses = (
+        "only events of one key without an id of their own are logged (tallyroll:logs). "
+        f"{known} One that is sent twice counts twice, as without a log, and it is not found by the"
+        " id of its message, only in lists. Packets are cheaper, where producers can pack."
+    )
+    other = planned(replace(load, logs={**load.logs, **chosen}), plan.settings)
+    return f"logs of {of}" if of else "a log of the hottest key", other, loses
 
 
 def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
@@ -93,7 +238,7 @@ def _in_days(plan: Plan) -> tuple[str, Plan, str] | None:
 def _without_warm(plan: Plan) -> tuple[str, Plan, str] | None:
     if not plan.warm_units:
         return None
-    peak, mean = ceil(plan.table_units), ceil(plan.load.mean * plan.batch.per_event.each)
+    peak, mean = ceil(plan.table_units), ceil(plan.mean_units)
     doublings = 0
     while WARM_WRITE_UNITS_MIN * GROWTH**doublings < peak:
         doublings += 1
@@ -137,7 +282,7 @@ def explained(plan: Plan) -> list[str]:
 def _writes_explained(plan: Plan, writes: float, in_all: float) -> str:
     load = plan.load
     text = (
-        f"Writes of events are ${writes:,.0f} of ${in_all:,.0f}: {plan.batch.per_event.each:.4f}"
+        f"Writes of events are ${writes:,.0f} of ${in_all:,.0f}: {plan.per_event.each:.4f}"
         " write units an event. A transaction takes two units for each KB of each item."
     )
     if load.packed > 1:
@@ -148,7 +293,7 @@ def _writes_explained(plan: Plan, writes: float, in_all: float) -> str:
             f"{text} Each event is an item of its own, which its id finds again. Packets would"
             " have one for many events, but a key has less than two a minute here."
         )
-    less = dollars_of(planned(replace(load, packed=packed), plan.settings))[WRITES]
+    less = dollars_of(planned(replace(load, packed=packed, logs={}), plan.settings))[WRITES]
     return (
         f"{text} Each event is an item of its own, which its id finds again. Packets help: their"
         f" events have one item and one id together. With {packed:,} events in each, writes are"

@@ -16,7 +16,7 @@ from tallyroll.limits import (
 from tallyroll.planning import prices
 from tallyroll.planning.identities import ITEM_BYTES as IDENTITY_BYTES
 from tallyroll.planning.identities import IdentityLoad
-from tallyroll.planning.plan import Plan, archived_share
+from tallyroll.planning.plan import Plan
 from tallyroll.planning.reads import READ_MS
 from tallyroll.planning.writes import (
     DAY_UNITS,
@@ -46,6 +46,7 @@ METRICS_WATCHED = 57  # by alarms, which are charged by metric; a test counts th
 PAGES = 4  # composite alarms, which are charged by the alarm; a test counts them
 METRICS_IDLE = 24  # of roller, cleanup and dropper; a test counts them
 WRITES = "writes of events"
+WRITES_OF_LOGS, READS_OF_LOGS = "writes of logs", "reads of their slots"
 WRITES_OF_IDS, IDS = "writes of their ids", "ids that stay taken"
 COUNTS_READ, HTTP_API, AGGREGATOR = "counts read", "HTTP API", "aggregator"
 WARM_THROUGHPUT = "warm throughput"
@@ -200,13 +201,32 @@ def dollars_of(plan: Plan) -> dict[str, float]:
 
 
 def _writing(plan: Plan) -> list[CostLine]:
-    events, units = plan.load.mean * SECONDS_A_MONTH, plan.batch.per_event.each
+    events, units = plan.load.recorded.mean * SECONDS_A_MONTH, plan.per_event.each
     return [
+        *(_logs(plan) if plan.load.logs else ()),
         CostLine(
             WRITES,
             events * units * prices.WRITE_UNIT,
             f"{events:,.0f} events x {units:.4f} units x {_a_million(prices.WRITE_UNIT)}",
+        ),
+    ]
+
+
+def _logs(plan: Plan) -> list[CostLine]:
+    logged = plan.logged_on_average
+    events = logged.events * SECONDS_A_MONTH
+    lines = (
+        (WRITES_OF_LOGS, logged.writes, prices.WRITE_UNIT),
+        (READS_OF_LOGS, logged.reads, prices.READ_UNIT),
+    )
+    return [
+        CostLine(
+            name,
+            units * SECONDS_A_MONTH * price,
+            f"{events:,.0f} logged events x {units / max(1e-9, logged.events):.4f} units x"
+            f" {_a_million(price)}",
         )
+        for name, units, price in lines
     ]
 
 
@@ -291,21 +311,20 @@ def _reading(plan: Plan) -> list[CostLine]:
 
 
 def _storage(plan: Plan) -> list[CostLine]:
-    load, keys = plan.load, totalled(plan)
-    records = load.mean * SECONDS_A_MONTH / load.events_each
-    tallies = min(records, keys.windows * plan.stripes)
+    keys, items = totalled(plan), plan.items_of(SECONDS_A_MONTH)
+    tallies = min(items.items, keys.windows * plan.stripes)
     periods = keys if plan.settings.rollups else replace(keys, days=0, months=0)
     kept = StoredSize(
-        table_bytes=records * load.item_bytes + tallies * TALLY_ITEM_BYTES,
-        table_items=records + tallies,
+        table_bytes=items.table_bytes + tallies * TALLY_ITEM_BYTES,
+        table_items=items.items + tallies,
         total_items=periods.items,
-        archived_share=archived_share(load),
+        archived_share=items.archived_share,
     )
     return kept.costs(plan.settings)
 
 
 def _identities(plan: Plan, found: IdentityLoad) -> list[CostLine]:
-    events = plan.load.mean * SECONDS_A_MONTH
+    events = plan.load.recorded.mean * SECONDS_A_MONTH
     gb, price = found.stored_gb, prices.TABLE_GB_MONTH + prices.RECOVERY_GB_MONTH
     return [
         CostLine(
@@ -352,8 +371,8 @@ def _idle(plan: Plan) -> list[CostLine]:
 
 def deleting_month(plan: Plan) -> CostLine:
     """What it would cost to delete a month's records one by one, where tables are dropped now."""
-    records = plan.load.mean * SECONDS_A_MONTH / plan.load.events_each
-    units = write_units(plan.load.item_bytes)
+    items = plan.items_of(SECONDS_A_MONTH)
+    records, units = items.items, write_units(items.table_bytes / max(1, items.items))
     return CostLine(
         "deleting item by item instead",
         records * units * prices.WRITE_UNIT,

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
+from typing import NamedTuple
 
 from tallyroll.limits import IN_FLIGHT_MAX, ITEM_BYTES_MAX, PACKET_BYTES_MAX
+from tallyroll.model.ids import uuid7_time
+from tallyroll.model.records import Record
 from tallyroll.planning.load import (
     COMPRESSED_SHARE,
     ITEM_BYTES,
     PACKED_EVENT_BYTES,
     PACKET_EVENTS_MAX,
     PLAIN_EVENT_BYTES,
+    LoggedKey,
     PeakLoad,
 )
 from tallyroll.settings import Settings
 
 NOT_KNOWN = "not known here"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 THROTTLED_SHARE_MAX = 0.01  # of the messages; fewer throttles are absorbed by retries
 
 
@@ -28,6 +34,35 @@ def said(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+class IdsSeen(NamedTuple):
+    """Of so many ids of a key's single events, how many have the form of those that SQS gives."""
+
+    like_sqs: int = 0
+    looked_at: int = 0
+
+    @property
+    def text(self) -> str:
+        """What they say of whether the events have ids of their own."""
+        if not self.looked_at:
+            return "Whether its events have ids of their own is not known here"
+        return (
+            f"{self.like_sqs:,} of {self.looked_at:,} ids that were looked at have the form of"
+            " SQS's: only producers know whether these events have ids of their own"
+        )
+
+
+def ids_seen(records: Iterable[Record]) -> IdsSeen:
+    """What is known of the ids of the single events among these. What is stored does not say whose
+    an id was; one of another form than SQS's was a producer's.
+    """
+    ids = [record.id for record in records if not record.packed]
+    return IdsSeen(sum(map(_is_like_sqs, ids)), len(ids))
+
+
+def _is_like_sqs(record_id: str) -> bool:
+    return _UUID.fullmatch(record_id) is not None and uuid7_time(record_id) is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +77,7 @@ class Measurements:
     batch_size, batch_window_seconds, max_concurrency: of the writer's trigger
     writers: the most at once; batch_ms, batch_messages: of an average batch
     oldest_s, in_flight: the most of the event queue
+    logged_units: write units of a logged event; ids: what is known of the hottest keys' ids
     """
 
     settings: Settings
@@ -58,6 +94,8 @@ class Measurements:
     packet_events: float | None = None
     packet_event_bytes: float | None = None
     packed_share: float | None = None
+    logged_units: float | None = None
+    ids: Mapping[str, IdsSeen] = field(default_factory=dict)
     tables: int | None = None
     window_tables: int = 0
     tables_quota: float | None = None
@@ -128,7 +166,17 @@ def load_of(
         reads_per_second=max(reads_per_second, facts.reads_per_second or 0.0),
         staleness_seconds=staleness_seconds,
         hot={key: min(rate, peak) for key, rate in facts.hot.items() if rate},
+        logs=_logs(facts, peak) if packed == 1 else {},
     )
+
+
+def _logs(facts: Measurements, peak: float) -> dict[str, LoggedKey]:
+    """The logged keys at their peaks, as if all of their events were plain; not all at once, if
+    they would have more than all keys.
+    """
+    rates = {key: facts.hot[key] for key in facts.settings.logs if facts.hot.get(key)}
+    part = min(1.0, peak / sum(rates.values())) if rates else 1.0
+    return {key: LoggedKey(rate * part, facts.settings.logs[key]) for key, rate in rates.items()}
 
 
 def _event_bytes(facts: Measurements, packed: int) -> int:
@@ -139,6 +187,12 @@ def _event_bytes(facts: Measurements, packed: int) -> int:
     payload = max(0.0, (facts.packet_event_bytes or 0) - PACKED_EVENT_BYTES) / COMPRESSED_SHARE
     fits = PACKET_BYTES_MAX // packed - 8
     return PLAIN_EVENT_BYTES + max(0, min(fits, ceil(payload)))
+
+
+def _measured_of_logs(facts: Measurements) -> list[Measured]:
+    if not facts.settings.logs:
+        return []
+    return [Measured("write units of a logged event", facts.logged_units, "CloudWatch")]
 
 
 def measured_of(facts: Measurements) -> list[Measured]:
@@ -161,6 +215,7 @@ def measured_of(facts: Measurements) -> list[Measured]:
         Measured("bytes of a single event's item", facts.item_bytes, "a sample of records"),
         Measured("share of packed events", facts.packed_share, f"{metrics}, or a sample"),
         Measured("events in a packet", facts.packet_events, "a sample of records"),
+        *_measured_of_logs(facts),
         Measured("tables of the account", facts.tables, "ListTables"),
         Measured("quota of tables", facts.tables_quota, "Service Quotas"),
         Measured("quota of a table's write units", facts.table_units_quota, "Service Quotas"),

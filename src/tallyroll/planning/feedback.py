@@ -17,18 +17,18 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning import prices
+from tallyroll.planning.alternatives import LogAdvice, ways_of
 from tallyroll.planning.costs import dollars_of
-from tallyroll.planning.facts import Measurements, load_of, measured_of, said
+from tallyroll.planning.facts import IdsSeen, Measurements, load_of, measured_of, said
 from tallyroll.planning.lines import as_json
 from tallyroll.planning.plan import (
-    BATCH_SIZE,
-    BATCH_WINDOW_SECONDS,
     WRITERS_HEADROOM,
     WRITERS_MAX,
     WRITERS_MIN,
     Plan,
     planned,
 )
+from tallyroll.planning.writes import BATCH_SIZE, BATCH_WINDOW_SECONDS
 from tallyroll.settings import Settings
 
 BEHIND_S = 60  # the oldest message is this old although all writers work: they are too few
@@ -95,6 +95,21 @@ class Feedback:
         ]
 
     @property
+    def logs(self) -> list[LogAdvice]:
+        """The keys that would gain from a log, at their share of the mean rate."""
+        plan, facts = self.plan, self.facts
+        if plan is None or plan.load.packed > 1 or facts.settings.window_keyspace:
+            return []
+        part = plan.load.mean / plan.load.events_per_second
+        found = []
+        for key, peak in plan.load.hot.items():
+            if part and key not in facts.settings.logs:
+                size, writers = plan.load.event_bytes, plan.writers.needed
+                ways = ways_of(peak * part, writers=writers, event_bytes=size, peak=peak)
+                found.append(LogAdvice(key, ways, facts.ids.get(key, IdsSeen())))
+        return [each for each in found if each.gains]
+
+    @property
     def notes(self) -> list[str]:
         """What else to know."""
         if self.plan is None:
@@ -105,6 +120,7 @@ class Feedback:
         return [
             f"{month}: {prices.REGION}, prices of {prices.AS_OF}",
             f"{peaks}: plan for a higher one with --rate",
+            *(each.text for each in self.logs),
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -113,6 +129,7 @@ class Feedback:
             "measured": {each.name: each.value for each in measured_of(self.facts)},
             "settings": [asdict(each) | {"change": each.change} for each in self.advice],
             "context": self.context,
+            "logs": {each.key: each.as_json() for each in self.logs},
             "plan": as_json(self.plan, dollars_of(self.plan)) if self.plan else None,
         }
 

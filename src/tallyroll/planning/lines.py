@@ -22,18 +22,17 @@ from tallyroll.limits import (
 )
 from tallyroll.planning import prices
 from tallyroll.planning.identities import IdentityLoad
+from tallyroll.planning.load import PeakLoad
 from tallyroll.planning.plan import (
-    BATCH_SIZE,
-    BATCH_WINDOW_SECONDS,
     WRITERS_DEFAULT,
     WRITERS_HEADROOM,
     Plan,
-    archived_share,
 )
 from tallyroll.planning.reads import API_READS_QUOTA, READ_MS, SANDBOXES_QUOTA
 from tallyroll.planning.shards import SHARD_SHARE_MAX
 from tallyroll.planning.suffixes import product_shares, product_warning
 from tallyroll.planning.writers import TRANSACTION_MS, message_ms
+from tallyroll.planning.writes import BATCH_SIZE, BATCH_WINDOW_SECONDS, LogLoad
 from tallyroll.settings import Settings
 
 
@@ -63,7 +62,9 @@ def lines_of(plan: Plan) -> list[PlanLine]:
 
 
 def _unit_lines(plan: Plan) -> list[PlanLine]:
-    load, batch, writes = plan.load, plan.batch, plan.batch.per_event
+    load, batch, writes = plan.load, plan.record_batch, plan.per_event
+    recorded, logged = load.recorded.events_per_second, plan.logged
+    in_logs = f" + {logged.events:,.0f} logged events x {_each(logged.writes, logged):.4f}"
     over_quota = f"over the default quota of {TABLE_UNITS_QUOTA:,} a table: ask for more"
     return [
         PlanLine(
@@ -83,16 +84,43 @@ def _unit_lines(plan: Plan) -> list[PlanLine]:
         PlanLine(
             "write units a second",
             ceil(plan.table_units),
-            f"{load.events_per_second:,.0f} events x {writes.each:.4f}",
+            f"{recorded:,.0f} events x {writes.each:.4f}{in_logs if load.logs else ''}",
             "Quotas: table throughput",
             over_quota if max(plan.table_units, plan.warm_units) > TABLE_UNITS_QUOTA else "",
         ),
+        *(_log_lines(plan) if load.logs else ()),
     ]
 
 
+def _log_lines(plan: Plan) -> list[PlanLine]:
+    logged = plan.logged
+    source = "docs/benchmarks.md, logs"
+    by = f"{plan.writers.needed} writers, a batch a second each; as measured with as many"
+    return [
+        PlanLine(
+            "events in a leaf of a log",
+            round(logged.events / (logged.leaves or 1), 1),
+            f"those of a batch in a slot: {plan.writers.needed} writers, a batch a second each",
+            "docs/sharding.md, logs",
+        ),
+        PlanLine(
+            "write units of a logged event",
+            round(_each(logged.writes, logged), 4),
+            by,
+            source,
+        ),
+        PlanLine("read units of a logged event", round(_each(logged.reads, logged), 4), by, source),
+    ]
+
+
+def _each(units: float, logged: LogLoad) -> float:
+    return units / logged.events if logged.events else 0.0
+
+
 def _table_lines(plan: Plan) -> list[PlanLine]:
-    load, writes = plan.load, plan.batch.per_event
-    hot_units = load.hottest_per_second * writes.record
+    load, writes = plan.load, plan.per_event
+    hottest = load.recorded.hottest_per_second
+    hot_units = hottest * writes.record
     unreached = (
         f"no N up to {SHARDS_MAX:,} takes the peak at once: the rest waits in the queue until"
         " partitions are split; pack events"
@@ -111,7 +139,7 @@ def _table_lines(plan: Plan) -> list[PlanLine]:
             "shards, from the first second",
             plan.chosen_shards,
             f"the fullest of {plan.partitions:,} partitions, in 95 % of placements, takes"
-            f" {load.hottest_per_second:,.0f} events",
+            f" {hottest:,.0f} events",
             "docs/sharding.md, limits per key",
             "" if plan.start_shards else unreached,
         ),
@@ -170,8 +198,8 @@ def _without_more_shards(plan: Plan) -> list[PlanLine]:
         PlanLine(
             f"warm throughput with {shards:,} shards",
             units,
-            f"the same {plan.load.hottest_per_second:,.0f} events, in 95 % of placements, without"
-            f" the plan's {plan.chosen_shards:,} shards",
+            f"the same {plan.load.recorded.hottest_per_second:,.0f} events, in 95 % of placements,"
+            f" without the plan's {plan.chosen_shards:,} shards",
             "docs/sharding.md, limits per key",
         )
     ]
@@ -300,10 +328,8 @@ def _reading_lines(plan: Plan) -> list[PlanLine]:
 
 
 def _storage_lines(plan: Plan) -> list[PlanLine]:
-    settings, load = plan.settings, plan.load
-    records = load.mean * settings.lasting.mean / 1_000 / load.events_each
-    share = archived_share(load)
-    archived = records * load.item_bytes * share
+    settings = plan.settings
+    kept = plan.items_of(settings.lasting.mean / 1_000)
     return [
         PlanLine(
             "tables at once",
@@ -315,8 +341,9 @@ def _storage_lines(plan: Plan) -> list[PlanLine]:
         ),
         PlanLine(
             "archive of a window, MB",
-            round(archived / 1e6, 3),
-            f"{records:,.0f} records x {load.item_bytes:,.0f} bytes x {share:g} compressed",
+            round(kept.table_bytes * kept.archived_share / 1e6, 3),
+            f"{kept.items:,.0f} records x {kept.table_bytes / max(1, kept.items):,.0f} bytes x"
+            f" {kept.archived_share:.3g} compressed",
             "assumed share of compression",
         ),
     ]
@@ -332,6 +359,7 @@ def as_json(plan: Plan, dollars: Mapping[str, float]) -> dict[str, Any]:
             "event_bytes": plan.load.event_bytes,
             "keys": plan.load.keys,
             "packed": plan.load.packed,
+            **_logs_json(plan.load),
         },
         "shards": plan.shards,
         "shards_at_start": plan.start_shards,
@@ -342,6 +370,10 @@ def as_json(plan: Plan, dollars: Mapping[str, float]) -> dict[str, Any]:
         "dollars_a_month": {name: round(cost, 2) for name, cost in dollars.items()},
         "context": plan.context(),
     }
+
+
+def _logs_json(load: PeakLoad) -> dict[str, Any]:
+    return {"logs": {key: each._asdict() for key, each in load.logs.items()}} if load.logs else {}
 
 
 def told(lines: Iterable[PlanLine]) -> list[dict[str, Any]]:

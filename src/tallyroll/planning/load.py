@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
+from typing import NamedTuple
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import ITEM_BYTES_MAX, PACKET_BYTES_MAX
@@ -18,11 +19,22 @@ PACKET_EVENTS_MAX = 1_000
 ITEM_BYTES = 16  # of a record's item, beside the event as it is sent
 PACKET_ITEM_BYTES = 110  # of a packet's item, beside its events
 PACKED_EVENT_BYTES = 2.4  # of an event without payload in a packet: its time, compressed
+LOG_ENTRY_BYTES = 16 + PACKED_EVENT_BYTES  # of one in a log: the id of its message, too
 PLAIN_EVENT_BYTES = 60  # of an event without payload, sent by itself
 COMPRESSED_SHARE = 0.4  # of a payload's bytes that are left once packets are compressed
 SAMPLE_BYTES_MAX = 1_000_000  # of entries of a packet that are compressed to measure their size
 HOT_LISTED_MAX = 20
 STALENESS_MAX_SECONDS = 60  # the most of `cache_live_ms`; a test compares
+NEARLY_NONE = 1e-3  # events a second, of a load that is logged as a whole
+
+
+class LoggedKey(NamedTuple):
+    """A key whose plain events are logged: how many come a second, and how many `tallyroll:logs`
+    names it with.
+    """
+
+    events_per_second: float
+    named: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +44,8 @@ class PeakLoad:
 
     `mean_per_second` is the rate over a month; left out, it is the peak. `packed` is how many
     events a packet has; 1: events have ids of their own. `hot` names keys with their rates, if a
-    file was read. Raises UsageError for what cannot be.
+    file was read, and `plain` those of their events without an id; None: that is not known. `logs`
+    has the keys that are logged. Raises UsageError for what cannot be.
     """
 
     events_per_second: float
@@ -46,6 +59,8 @@ class PeakLoad:
     staleness_seconds: float = 1.0
     keys_asked: int | None = None
     hot: Mapping[str, float] = field(default_factory=dict)
+    plain: Mapping[str, float] | None = None
+    logs: Mapping[str, LoggedKey] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("events_per_second", "hottest_per_second"):
@@ -78,6 +93,18 @@ class PeakLoad:
             )
         self._check_sizes()
         self._check_reads()
+        self._check_logs()
+
+    def _check_logs(self) -> None:
+        if self.logs and self.packed > 1:
+            raise UsageError(f"logs {', '.join(self.logs)}: events in packets are not logged")
+        if len(self.logs) > self.keys:
+            raise UsageError(f"logs {', '.join(self.logs)}: more than there are, {self.keys:,}")
+        if self.logged > self.events_per_second * (1 + 1e-9):
+            raise UsageError(
+                f"logs {self.logged:,g}: these keys cannot have more than all, "
+                f"{self.events_per_second:,g} events a second"
+            )
 
     def _check_reads(self) -> None:
         for name in ("reads_per_second", "staleness_seconds"):
@@ -123,6 +150,33 @@ class PeakLoad:
         return self.events_per_second if self.mean_per_second is None else self.mean_per_second
 
     @property
+    def logged(self) -> float:
+        """Events a second that are logged, at the peak."""
+        return sum(each.events_per_second for each in self.logs.values())
+
+    @property
+    def recorded(self) -> PeakLoad:
+        """The load of the events that get records: all, but for those that are logged. If no key is
+        named, the hottest one is logged, if any is that hot, and the others are alike.
+        """
+        if not self.logs:
+            return self
+        rest = max(NEARLY_NONE, self.events_per_second - self.logged)
+        rates = {key: each.events_per_second for key, each in self.logs.items()}
+        hot = {key: rate - rates.get(key, 0.0) for key, rate in self.hot.items()}
+        hottest = max(hot.values(), default=self.hottest_per_second)
+        if not hot and max(rates.values()) >= self.hottest_per_second:
+            hottest = rest / max(1, self.keys - len(rates))
+        return replace(
+            self,
+            events_per_second=rest,
+            hottest_per_second=min(rest, max(hottest, rest / self.keys)),
+            mean_per_second=min(rest, self.mean * rest / self.events_per_second),
+            hot={key: rate for key, rate in hot.items() if rate > 0},
+            logs={},
+        )
+
+    @property
     def asked(self) -> int:
         """How many keys counts are read of."""
         return self.keys if self.keys_asked is None else self.keys_asked
@@ -149,9 +203,17 @@ class PeakLoad:
         """The bytes of one record's item."""
         if self.packed == 1:
             return ITEM_BYTES + self.event_bytes
+        return PACKET_ITEM_BYTES + self.packed * self._packed_bytes
+
+    @property
+    def log_entry_bytes(self) -> float:
+        """The bytes of an event in a leaf of a log."""
+        return LOG_ENTRY_BYTES - PACKED_EVENT_BYTES + self._packed_bytes
+
+    @property
+    def _packed_bytes(self) -> float:
         payload = max(0, self.event_bytes - PLAIN_EVENT_BYTES)
-        each = self.packed_event_bytes or PACKED_EVENT_BYTES + COMPRESSED_SHARE * payload
-        return PACKET_ITEM_BYTES + self.packed * each
+        return self.packed_event_bytes or PACKED_EVENT_BYTES + COMPRESSED_SHARE * payload
 
     @property
     def message_bytes(self) -> float:
@@ -170,6 +232,7 @@ class Sample:
     by_second: Counter[int] = field(default_factory=Counter)
     by_key_second: Counter[tuple[str, int]] = field(default_factory=Counter)
     by_key: Counter[str] = field(default_factory=Counter)
+    plain_by_key_second: Counter[tuple[str, int]] = field(default_factory=Counter)
     _entries: bytearray = field(default_factory=bytearray)
     _sampled: int = 0
 
@@ -188,6 +251,8 @@ class Sample:
         second = ts // 1000
         self.by_second[second] += 1
         self.by_key_second[event.key, second] += 1
+        if event.id is None:
+            self.plain_by_key_second[event.key, second] += 1
         if len(self._entries) < SAMPLE_BYTES_MAX:
             entry = f'[{ts % 60_000},"1",{event.payload or "null"}],'
             self._entries += entry.encode()
@@ -204,9 +269,7 @@ class Sample:
                 f"{self.undated:,} of {self.events:,} events have no time (ts, or a UUIDv7 as id);"
                 " give --rate and --hottest instead"
             )
-        rates: Counter[str] = Counter()
-        for (key, _), events in self.by_key_second.items():
-            rates[key] = max(rates[key], events)
+        rates, plain = _busiest(self.by_key_second), _busiest(self.plain_by_key_second)
         seconds = max(self.by_second) - min(self.by_second) + 1
         hot = dict(rates.most_common(HOT_LISTED_MAX))
         peak = max(self.by_second.values())
@@ -221,7 +284,16 @@ class Sample:
             reads_per_second=reads_per_second,
             staleness_seconds=staleness_seconds,
             hot=hot,
+            plain={key: plain[key] for key in hot},
         )
+
+
+def _busiest(by_key_second: Counter[tuple[str, int]]) -> Counter[str]:
+    """Each key's events in its busiest second."""
+    rates: Counter[str] = Counter()
+    for (key, _), events in by_key_second.items():
+        rates[key] = max(rates[key], events)
+    return rates
 
 
 def sampled(events: Iterable[tuple[Event, int]]) -> Sample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Any
 
@@ -17,7 +18,7 @@ from tallyroll.limits import (
     WARM_WRITE_UNITS_MIN,
 )
 from tallyroll.planning.identities import IdentityLoad, identities_of
-from tallyroll.planning.load import PeakLoad
+from tallyroll.planning.load import PACKET_ITEM_BYTES, PeakLoad
 from tallyroll.planning.on_demand import warm_partitions
 from tallyroll.planning.reads import (
     API_READS_DEFAULT,
@@ -28,18 +29,25 @@ from tallyroll.planning.reads import (
 )
 from tallyroll.planning.shards import (
     SHARD_SHARE_MAX,
+    KeyWrites,
     partitions_at_start,
     shards_at_start,
     sustained_shards,
 )
 from tallyroll.planning.writers import batch_seconds
-from tallyroll.planning.writes import BatchWrites, batch_writes
+from tallyroll.planning.writes import (
+    BATCH_SIZE,
+    BATCH_WINDOW_SECONDS,
+    BatchWrites,
+    LogLoad,
+    batch_writes,
+    log_load,
+)
 from tallyroll.settings import Settings
 
 WARM_HEADROOMS = (1.25, 1.5, 2.0, 3.0)  # of warm throughput over the peak, the least that does
 SHARDS_LISTED_MAX = 1_200  # a list of a busy key asks every shard: more only if nothing else does
 WRITERS_HEADROOM = 1.25  # of writers over what the peak keeps busy
-BATCH_SIZE, BATCH_WINDOW_SECONDS = 1_000, 1
 WRITERS_MIN, WRITERS_DEFAULT, WRITERS_MAX = 2, 4, 1_000
 ARCHIVED_SHARE = 0.35  # assumed: of an item's bytes in a compressed archive
 HOUR_SECONDS = 3_600
@@ -54,6 +62,17 @@ class Writers:
     batch_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class ItemsKept:
+    """What is stored for some events: items, their bytes, and the share of these that archives have
+    once they are compressed.
+    """
+
+    items: float
+    table_bytes: float
+    archived_share: float
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a load needs, for windows of these settings."""
@@ -66,10 +85,47 @@ class Plan:
     start_shards: int | None
     warm_units: int
 
+    @cached_property
+    def record_batch(self) -> BatchWrites:
+        """A batch of the events that are not logged."""
+        return _record_batch(self.load, self.settings)
+
+    @property
+    def per_event(self) -> KeyWrites:
+        """The write units of an event that is not logged."""
+        return self.record_batch.per_event
+
+    @cached_property
+    def logged(self) -> LogLoad:
+        """What logs take at the peak."""
+        return log_load(self.load, self.writers.needed)
+
+    @cached_property
+    def logged_on_average(self) -> LogLoad:
+        """What logs take at the mean rate."""
+        share = self.load.mean / self.load.events_per_second
+        return log_load(self.load, self.writers.needed, share=share)
+
+    def items_of(self, seconds: float) -> ItemsKept:
+        """What the events of so many seconds at the mean rate are stored as."""
+        recorded, logged = self.load.recorded, self.logged_on_average
+        records = recorded.mean * seconds / recorded.events_each
+        leaves, entries = logged.leaves * seconds, logged.events * seconds
+        of_records = records * recorded.item_bytes
+        of_leaves = leaves * PACKET_ITEM_BYTES + entries * self.load.log_entry_bytes
+        in_all = of_records + of_leaves
+        archived = of_records * _archived_share(recorded) + of_leaves
+        return ItemsKept(records + leaves, in_all, archived / in_all if in_all else 1.0)
+
     @property
     def table_units(self) -> float:
         """Write units a second of one table at the peak."""
-        return self.load.events_per_second * self.batch.per_event.each
+        return self.load.recorded.events_per_second * self.per_event.each + self.logged.writes
+
+    @property
+    def mean_units(self) -> float:
+        """Write units a second at the mean rate."""
+        return self.load.recorded.mean * self.per_event.each + self.logged_on_average.writes
 
     @property
     def partitions(self) -> int:
@@ -85,7 +141,7 @@ class Plan:
     @property
     def identities(self) -> IdentityLoad | None:
         """What ids take that stay taken beyond their windows; None if none do."""
-        return identities_of(self.load, self.settings)
+        return identities_of(self.load.recorded, self.settings)
 
     @property
     def reading(self) -> ReadLoad:
@@ -134,7 +190,7 @@ class Plan:
         """The least warm throughput, in whole partitions, with which N shards take the hottest
         key's peak from the first second on; 0 if a new table does. None: no table does.
         """
-        writes, rate = self.batch.per_event, self.load.hottest_per_second
+        writes, rate = self.per_event, self.load.recorded.hottest_per_second
         found = partitions_at_start(
             writes,
             events_per_second=rate,
@@ -165,6 +221,10 @@ class Plan:
             context["tallyroll:cache_live_seconds"] = int(self.load.staleness_seconds)
         if self.settings.suffix != Settings().suffix:
             context["tallyroll:suffix"] = self.settings.suffix
+        if self.load.logs:
+            context["tallyroll:logs"] = {
+                key: ceil(each.named) for key, each in self.load.logs.items()
+            }
         context["tallyroll:shards_max"] = max(Settings().shards_max, self.chosen_shards)
         return context
 
@@ -173,8 +233,8 @@ class Plan:
         that nobody names. None needs more than the hottest, besides which the others take their
         units of the table.
         """
-        writes, found = self.batch.per_event, {}
-        for key, rate in self.load.hot.items():
+        writes, found = self.per_event, {}
+        for key, rate in self.load.recorded.hot.items():
             shards = shards_at_start(
                 writes,
                 events_per_second=rate,
@@ -190,18 +250,26 @@ def planned(load: PeakLoad, settings: Settings | None = None) -> Plan:
     settings = settings or Settings()
     settings.check_tables_fit()
     batch = batch_writes(load, messages=_batch_messages(load), with_ids=settings.remembers_ids)
-    writes = batch.per_event
-    shards = sustained_shards(record_units=load.hottest_per_second * writes.record)
+    writes, recorded = _record_batch(load, settings).per_event, load.recorded
+    shards = sustained_shards(record_units=recorded.hottest_per_second * writes.record)
     if shards > SHARDS_MAX:
         most = SHARDS_MAX * SHARD_SHARE_MAX * PARTITION_WRITE_UNITS / writes.record
         raise UsageError(
-            f"hottest_per_second {load.hottest_per_second:,.0f}: one key takes at most {most:,.0f}"
-            f" a second, with {SHARDS_MAX:,} shards; pack its events, or more of them in a packet"
+            f"hottest_per_second {recorded.hottest_per_second:,.0f}: one key takes at most"
+            f" {most:,.0f} a second, with {SHARDS_MAX:,} shards; pack its events, or more of them"
+            " in a packet"
         )
     writers = _writers(load, batch, settings)
-    units = load.events_per_second * writes.each
-    warm, start = _warm(load, batch, units)
+    logged = log_load(load, writers.needed).writes
+    units = recorded.events_per_second * writes.each + logged
+    warm, start = _warm(recorded.hottest_per_second, writes, units)
     return Plan(load, settings, batch, writers, shards, start, warm)
+
+
+def _record_batch(load: PeakLoad, settings: Settings) -> BatchWrites:
+    recorded = load.recorded
+    messages, with_ids = _batch_messages(recorded), settings.remembers_ids
+    return batch_writes(recorded, messages=messages, with_ids=with_ids)
 
 
 def _batch_messages(load: PeakLoad) -> int:
@@ -223,11 +291,11 @@ def _writers(load: PeakLoad, batch: BatchWrites, settings: Settings) -> Writers:
     return Writers(max(needed, WRITERS_DEFAULT), each, seconds)
 
 
-def _warm(load: PeakLoad, batch: BatchWrites, units: float) -> tuple[int, int | None]:
+def _warm(rate: float, writes: KeyWrites, units: float) -> tuple[int, int | None]:
     """The warm throughput, 0 for a new table's own, and the N with which the hottest key takes its
-    peak from the first second on. More partitions are taken until such an N is at most 1,200.
+    peak `rate` from the first second on. More partitions are taken until such an N is at most
+    1,200.
     """
-    writes, rate = batch.per_event, load.hottest_per_second
 
     def start(warm: float) -> int | None:
         partitions = warm_partitions(write_units=warm)
@@ -256,6 +324,6 @@ def _warm(load: PeakLoad, batch: BatchWrites, units: float) -> tuple[int, int | 
     return min(WARM_UNITS_MAX, warm), None
 
 
-def archived_share(load: PeakLoad) -> float:
+def _archived_share(load: PeakLoad) -> float:
     """The share of the items' bytes that archives have. Packets are compressed already."""
     return ARCHIVED_SHARE if load.packed == 1 else 1.0

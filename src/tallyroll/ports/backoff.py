@@ -47,6 +47,7 @@ class Backoff:
 # The writer, for each commit (`tallyroll.ingest.transactions`)
 COMMIT_THROTTLED = Backoff(UNTIL_DEADLINE, 50, 5_000)
 COMMIT_CONFLICT = Backoff(UNTIL_DEADLINE, 5, 5_000)  # another stripe is drawn, so it soon succeeds
+POSITION_LOST = Backoff(UNTIL_DEADLINE, 1_000, 4_000)  # of a log: a lost try costs more than a wait
 
 # Producers
 PRODUCER_REQUEST = Backoff(UNTIL_DEADLINE, 100)  # `tallyroll.Producer`, until delivery_timeout_ms

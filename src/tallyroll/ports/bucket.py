@@ -17,11 +17,23 @@ TICKETS_PREFIX = "compacting"
 """Below it is a ticket for each window of whose archive the compactor is to make Parquet."""
 # Whole, since a pipeline may have that name, too.
 _NOTE = re.compile(rf"archive/[^/]+/date=[^/]+/hour=[^/]+/[^/]+/[^/]+/{PROGRESS}/.+")
+_CORRECTED = re.compile(r"archive/[^/]+/corrected-[^/]+\.json")
 
 
 def is_passing(key: str) -> bool:
     """Whether an object notes the progress of an export or a proof, and gets the tag for that."""
     return bool(_NOTE.fullmatch(key))
+
+
+def is_archived(key: str) -> bool:
+    """Whether an object is a part of an archive, and no note of its making or its corrections."""
+    noted = is_passing(key) or _CORRECTED.fullmatch(key)
+    return key.startswith("archive/") and not noted
+
+
+def corrected_note(pipeline: str, month: str) -> str:
+    """The key of the note of how far corrections are copied of a month's dropped windows."""
+    return f"archive/{pipeline}/corrected-{month}.json"
 
 
 def ticket_of(pipeline: str, window: WindowId) -> str:
@@ -42,6 +54,11 @@ class Bucket(Protocol):
 
     def stream(self, key: str) -> Iterator[bytes]:
         """The body of an object, in chunks. Raises Missing."""
+
+    def get_range(self, key: str, first: int, size: int) -> bytes:
+        """Bytes of an object from number `first` on, `size` (1 or more) of them; fewer if the
+        object ends before. Raises Missing.
+        """
 
     def list(self, prefix: str, after: str = "") -> Iterable[str]:
         """The keys under a prefix, ascending; those after the key `after`, if it is given."""

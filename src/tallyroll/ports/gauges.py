@@ -13,8 +13,11 @@ class Gauge(StrEnum):
     COUNTED = "events counted"
     COUNTED_SINGLE = "single events counted"
     COUNTED_PACKED = "packed events counted"
+    COUNTED_LOGGED = "logged events counted"
     REQUESTS_SINGLE = "requests for single events"
     REQUESTS_PACKED = "requests for packed events"
+    REQUESTS_LOGGED = "requests for logged events"
+    UNITS_LOGGED = "write units of logged events"
     MESSAGES = "messages of batches"
     THROTTLED = "throttled writes"
     THROTTLED_KEY_RANGE = "writes throttled for one partition"
@@ -25,6 +28,10 @@ class Gauge(StrEnum):
     OLDEST_S = "age of the oldest message, s"
     IN_FLIGHT = "messages in flight"
     READS = "counts read"
+
+
+OF_LOGS = (Gauge.COUNTED_LOGGED, Gauge.REQUESTS_LOGGED, Gauge.UNITS_LOGGED)
+"""Those that a pipeline has where a key is logged."""
 
 
 class Quota(StrEnum):

@@ -149,6 +149,12 @@ class ItemCodec(Protocol):
         """The item that holds a record or a chunk."""
         ...
 
+    def spelled(self, record: Record, item: StoredItem) -> str | None:
+        """What `spaced` gives of the attributes of an item, if it is one of the usual form and
+        what `item_of` gives of the record; None for others. It takes half as long as these.
+        """
+        ...
+
 
 class Store(Protocol):
     """Window tables. Only `commit` writes events, and only `retract` takes them back. All reads of
@@ -224,6 +230,11 @@ class Store(Protocol):
         ascending in code point order; "" precedes all. With `before`, only of those whose ids
         precede it. Raises Missing if there is no table.
         """
+
+    def records_eventually(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        """Like `records` at half the read units; the page may lack any that are new."""
 
     def widen(self, spec: Spec, key: str) -> None:
         """Double the stripes of the key's tally as far as this store knows them, up to

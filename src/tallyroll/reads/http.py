@@ -13,7 +13,7 @@ from tallyroll.errors import Rejected, UsageError
 from tallyroll.model.amounts import shown
 from tallyroll.model.formats.fields import check_key
 from tallyroll.model.windows import WindowId, parse_instant, window_start
-from tallyroll.reads.counts import Count, Gathering, counter_json, counters_json
+from tallyroll.reads.counts import COUNT_MS, Count, Gathering, counter_json, counters_json
 from tallyroll.reads.described.problems import (
     MEDIA_TYPE,
     METHOD_NOT_ALLOWED,
@@ -259,21 +259,23 @@ def conditional(answer: HttpAnswer, if_none_match: str | None) -> HttpAnswer:
     return replace(answer, headers=headers)
 
 
-def answer_event(reader: PortReader, parameters: Mapping[str, str]) -> HttpAnswer:
+def answer_event(
+    reader: PortReader, parameters: Mapping[str, str], time_left_ms: int = COUNT_MS
+) -> HttpAnswer:
     """The answer to GET /v1/event. Raises UsageError, Absent, Archived and StoreError."""
     _check_names(parameters, "/v1/event")
     key, event_id = required_key(parameters.get("key")), required_id(parameters.get("id"))
     _check_one_of(parameters, ("window",), ("ts",), ("date",), ("since", "until"))
-    if date := parameters.get("date"):
-        matches = event_shown(reader, key, event_id, date_ms(date))
-        return HttpAnswer(200, matches_json(matches, BYTES_MAX))
-    since, until = _instant(parameters.get("since")), _instant(parameters.get("until"))
-    if since is not None or until is not None:
-        matches = event_shown(reader, key, event_id, None, since, until)
-        return HttpAnswer(200, matches_json(matches, BYTES_MAX))
+    archived = _flag(parameters, FROM_ARCHIVES)
+    day = date_ms(date) if (date := parameters.get("date")) else None
+    span = (_instant(parameters.get("since")), _instant(parameters.get("until")))
+    if day is not None or span != (None, None):
+        place = (reader, key, event_id, day, *span, time_left_ms)
+        return HttpAnswer(200, matches_json(event_shown(*place, archived=archived), BYTES_MAX))
     window, ts = parameters.get("window"), _instant(parameters.get("ts"))
     chosen = required_window(window) if window else None
-    return HttpAnswer(200, found_json(reader.event(key, event_id, chosen, ts)))
+    found = reader.event(key, event_id, chosen, ts, time_left_ms, archived=archived)
+    return HttpAnswer(200, found_json(found))
 
 
 def answer_events(

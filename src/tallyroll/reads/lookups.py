@@ -43,6 +43,10 @@ LISTED_PER_PAGE = 1_000
 DEADLINE_RESERVE_MS = 7_000  # for a read under way: 1 s to connect and 5 s to answer
 
 T = TypeVar("T")
+_IN_LOGS = (
+    "; the key is logged: an event without an id of its own is found by its id in the log (~log...)"
+    " or in a list of events, by its `message`, the id of the queue's message"
+)
 _Unmarked = tuple[Sequence[StoredWhat], dict[str, str]]  # and the least keys, by id
 
 
@@ -85,6 +89,7 @@ class Lookups:
         what, state = self._read(chosen, lambda spec: self._event(spec, key, event_id))
         if what is None:
             guess = "" if window or ts is not None else ", that of the time in its id"
+            guess += self._in_logs(key, [chosen])
             raise Absent(f"there is no event {event_id!r} of key {key!r} in {chosen}{guess}")
         return self._found(key, state, what)
 
@@ -113,7 +118,7 @@ class Lookups:
 
         In the scope of the pipeline it may be there under other keys only.
         """
-        archived = None
+        archived: list[Archived] = []
         for identity in taken:
             try:
                 what, state = self._read(
@@ -121,12 +126,13 @@ class Lookups:
                 )
             except Archived as error:
                 if self._may_have(rule, identity, key):
-                    archived = archived or error
+                    archived.append(error)
                 continue
             if what is not None:
                 return self._found(key, state, what)
         if archived:
-            raise archived
+            archived[0].also = tuple(each.window for each in archived[1:])
+            raise archived[0]
         last = taken[-1]
         others = "" if last.key == key else f": there its id is taken under key {last.key!r}"
         raise Absent(f"there is no event {event_id!r} of key {key!r} in {last.window}{others}")
@@ -367,6 +373,11 @@ class Lookups:
         if gone or (spec is None and state.status is not Status.CREATING):
             raise gone or Missing(f"window {window} has opened just now: ask again", "NoSpec")
         return answer, state
+
+    def _in_logs(self, key: str, windows: Sequence[WindowId]) -> str:
+        """How else an event may be found, if one of these windows logs the key."""
+        logs = any(key in spec.logs for spec in self._specs.specs(windows).values())
+        return _IN_LOGS if logs else ""
 
     def _spec(self, window: WindowId) -> Spec | None:
         return self._specs.specs([window]).get(window)

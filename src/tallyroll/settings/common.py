@@ -8,6 +8,7 @@ from typing import Any
 
 from tallyroll.errors import UsageError
 from tallyroll.limits import (
+    ARCHIVE_DAYS_MAX,
     CHUNK_BYTES_MAX,
     CHUNK_BYTES_MIN,
     IDENTITY_DAYS_MAX,
@@ -40,6 +41,7 @@ from tallyroll.settings.kinds import (
     ANY_TEXT,
     CACHE_URL,
     CAPACITY,
+    EXPIRY,
     FLAG,
     HOT_SHARDS,
     LENGTH,
@@ -55,12 +57,13 @@ from tallyroll.settings.kinds import (
     setting,
     text,
 )
-from tallyroll.settings.texts import text_of
+from tallyroll.settings.stores import check_without_transactions
 
 WINDOW_SECONDS = 3600
 STRIPES_OWN, STRIPES_OF_SHARDS = STRIPES_RULES = ("own", "shards")
 SCAN, NATIVE = EXPORTERS = ("scan", "native")
 DYNAMODB_JSON, PARQUET, BOTH = ARCHIVES = ("dynamodb", "parquet", "both")
+GOVERNANCE, COMPLIANCE = LOCKS = ("governance", "compliance")
 RETRACTION_OFF, RETRACTION_OPERATOR, RETRACTION_QUEUE = RETRACTIONS = ("off", "operator", "queue")
 
 
@@ -168,7 +171,8 @@ class CommonSettings(Described):
         "who may take events back: `off`: nobody; `operator`: those who may run `tallyroll"
         " retract`; `queue`: also those who may send to the event queue. Holds for windows that"
         " exist, too. Go back to `off` by way of `operator`, until all windows with retracted"
-        " events are dropped: cleanup then has the rights to prove and archive them",
+        " events are dropped, and a day longer: cleanup then has the rights to prove and archive"
+        " them",
     )
     mapping: Mapping[str, str | Sequence[str]] = setting(
         {},
@@ -254,6 +258,25 @@ class CommonSettings(Described):
         " expires once the Parquet is proven ([archives](archive.md#which-layouts-stay)). For"
         " windows that are dropped from then on",
     )
+    archive_lock_days: int = setting(
+        0,
+        Whole(0, ARCHIVE_DAYS_MAX, "days"),
+        "how long each object of an archive is locked from its writing on, by S3's Object Lock:"
+        " its version cannot be deleted; 0: none is locked"
+        " ([archives](archive.md#locked-copied-and-expiring))",
+    )
+    archive_lock: str = setting(
+        GOVERNANCE,
+        one_of(*LOCKS),
+        "with `archive_lock_days`: `governance`: who may `s3:BypassGovernanceRetention` can still"
+        " delete; `compliance`: nobody can, and nothing can take that back",
+    )
+    archive_expire_days: int = setting(
+        0,
+        EXPIRY,
+        "after how many days a rule of the bucket deletes archives, which are all that is left of"
+        " dropped tables, beside their totals; 0: never",
+    )
     tracer: bool = setting(
         default=False,
         kind=FLAG,
@@ -282,7 +305,8 @@ class CommonSettings(Described):
     read_archives: bool = setting(
         default=False,
         kind=FLAG,
-        text="whether the aggregator may read archives, for `GET /v1/events?archived=true`",
+        text="whether the aggregator may read archives, for `archived=true` in `GET /v1/event` and"
+        " `/v1/events`",
     )
     deny_drops: bool = setting(
         default=False,
@@ -347,32 +371,8 @@ class CommonSettings(Described):
         """Raise `error` for what a store without transactions cannot do: count an event under
         several keys, put an identity together with a record, or take an event back.
         """
-        if self.retracts and not transactional:
-            raise self.error(
-                f"{self.named('retraction')} {self.retraction}: windows in Keyspaces have no"
-                " transactions, so an event that is taken back could still count: give"
-                f" {RETRACTION_OFF} as long as {self.named('store')} is {KEYSPACES} or"
-                f" {self.named('keyspace')} is set"
-            )
-        if self.remembers_ids and not transactional:
-            raise self.error(
-                f"{self.named('identity')} {self.identity}: windows in Keyspaces have no"
-                " transactions, so an id could count without being remembered: give"
-                f" {IdentityScope.WINDOW} as long as {self.named('store')} is {KEYSPACES} or"
-                f" {self.named('keyspace')} is set"
-            )
-        if self.logs and not transactional:
-            raise self.error(
-                f"{self.named('logs')} {text_of(self.logs)}: windows in Keyspaces have no"
-                " transactions, so an event of a log could count twice: give {} as long as"
-                f" {self.named('store')} is {KEYSPACES} or {self.named('keyspace')} is set"
-            )
-        if "keys" in self.mapping and not transactional:
-            raise self.error(
-                f"{self.named('mapping')} {text_of(self.mapping)}: keys: windows in Keyspaces have"
-                " no transactions, so the counters of an event could disagree: give one `key` as"
-                f" long as {self.named('store')} is {KEYSPACES} or {self.named('keyspace')} is set"
-            )
+        if not transactional:
+            check_without_transactions(self, RETRACTION_OFF)
 
     @classmethod
     def both_lengths(cls, window: object, seconds: object) -> UsageError:

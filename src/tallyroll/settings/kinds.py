@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from tallyroll.errors import Rejected, SettingsError, UsageError
 from tallyroll.limits import (
+    ARCHIVE_DAYS_MAX,
+    ARCHIVE_DAYS_MIN,
     LOG_KEYS_MAX,
     LOG_RATE_MAX,
     LOG_SETTING_BYTES_MAX,
@@ -161,10 +163,12 @@ def _hot_shards(shards: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def _logs(rates: Mapping[str, Any]) -> Mapping[str, int]:
-    if len(rates) > LOG_KEYS_MAX or len(json.dumps(rates).encode()) > LOG_SETTING_BYTES_MAX:
+    if len(rates) > LOG_KEYS_MAX:
+        raise UsageError(f"names {len(rates)} keys: name at most {LOG_KEYS_MAX}")
+    if (size := len(json.dumps(rates))) > LOG_SETTING_BYTES_MAX:
         raise UsageError(
-            f"names {len(rates)} keys: name at most {LOG_KEYS_MAX}, in at most"
-            f" {LOG_SETTING_BYTES_MAX:,} bytes of JSON"
+            f"takes {size:,} bytes of JSON, in which other letters than those of ASCII take 6:"
+            f" name keys in at most {LOG_SETTING_BYTES_MAX:,}"
         )
     for key in rates:
         try:
@@ -182,6 +186,13 @@ def _capacity(units: Mapping[str, Any]) -> Mapping[str, int]:
     if numbers and (set(numbers) != set(CAPACITIES) or min(numbers.values()) < 1):
         raise ValueError(units)
     return numbers
+
+
+def _expiry(value: object) -> int:
+    days = whole(value)
+    if days and not ARCHIVE_DAYS_MIN <= days <= ARCHIVE_DAYS_MAX:
+        raise ValueError(value)
+    return days
 
 
 def _mapping(mapping: Mapping[str, Any]) -> Fields:
@@ -260,5 +271,8 @@ MAPPING = table(
     " ts, value, payload, and ts_unit ms or s; for several counters, keys is a list of"
     ' templates instead of key: ["video:{detail.videoId}", "hour:{%H}"]',
     _mapping,
+)
+EXPIRY = Kind(
+    f"give 0, or a whole number from {ARCHIVE_DAYS_MIN} to {ARCHIVE_DAYS_MAX} days", _expiry
 )
 TAGS = table('give an object of texts, such as {"team": "elections"}', _tags)

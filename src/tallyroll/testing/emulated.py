@@ -42,7 +42,8 @@ def create_bucket(settings: Settings, s3: Any) -> Settings:
     # The first region is the only one that must not be named.
     place = {} if region == "us-east-1" else {"LocationConstraint": region}
     asked = {"CreateBucketConfiguration": place} if place else {}
-    s3.create_bucket(Bucket=bucket.name, **asked)
+    locks = {"ObjectLockEnabledForBucket": True} if bucket.locks else {}
+    s3.create_bucket(Bucket=bucket.name, **asked, **locks)
     status = "Enabled" if bucket.versioned else "Suspended"
     s3.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": status})
     return settings

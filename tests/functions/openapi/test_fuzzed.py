@@ -53,7 +53,7 @@ AIMED: Mapping[str, Json] = {
 }
 EXCLUDING = {
     "/v1/counters": ("windows", "reads"),
-    "/v1/event": ("window", "ts", "since", "until"),
+    "/v1/event": ("window", "ts", "since", "until", "archived"),
     "/v1/events": ("window", "cursor", "order", "archived"),
     "/v1/keys": ("cursor",),
     "/v1/top": ("window",),

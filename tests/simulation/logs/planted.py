@@ -10,10 +10,12 @@ import pytest
 from tallyroll.ingest import appending
 from tallyroll.ingest.fates import Disposition, Fate
 from tallyroll.ingest.placement import Placer
+from tallyroll.ingest.tombstones import TombstoneMaker
 from tallyroll.logs import entries, slots
 from tallyroll.logs.entries import entry_of
 from tallyroll.logs.slots import Slot, SlotStep
 from tallyroll.model.specs import log_rule
+from tallyroll.model.stored import events_of
 from tests.simulation.logs.system import POSITIONS
 from tests.simulation.planted import Planted
 
@@ -71,15 +73,25 @@ def lost_race_taken_for_won(patch: Patch) -> None:
     """Who loses a position takes what stands there for its own leaf."""
     after = appending._Work.after
 
-    def won(self: Any, leaf: Any, fate: Any) -> bool:
-        lost = after(self, leaf, fate)
-        if lost:
-            for entry in self.step.appended:
-                kind = Disposition.DUPLICATE
-                self.settle(entry, Fate(kind, self.waiting[entry].record.digest))
+    def won(self: Any, fate: Any) -> bool:
+        if after(self, fate):
+            self.settle(self.step.appended, Fate(Disposition.DUPLICATE))
         return False
 
     patch.setattr(appending._Work, "after", won)
+
+
+def retracted_event_taken_for_the_first_of_its_leaf(patch: Patch) -> None:
+    """Its leaf and index are right, what it takes back is another's."""
+    packed = TombstoneMaker._packed
+
+    def first(self: Any, spec: Any, record: Any, retraction: Any, index: int) -> Any:
+        found = packed(self, spec, record, retraction, index)
+        if not record.logged:
+            return found
+        return replace(found, amount=events_of(record)[0].amount)
+
+    patch.setattr(TombstoneMaker, "_packed", first)
 
 
 PLANTED = (
@@ -89,4 +101,5 @@ PLANTED = (
     Planted(record_without_reading_the_full_log, 0),
     Planted(leaf_after_an_end, 0),
     Planted(lost_race_taken_for_won, 0),
+    Planted(retracted_event_taken_for_the_first_of_its_leaf, 1),
 )

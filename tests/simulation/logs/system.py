@@ -9,25 +9,32 @@ from typing import Any
 import pytest
 
 from tallyroll import limits
+from tallyroll.ingest import appending
 from tallyroll.logs import slots
 from tests.simulation import pipeline
-from tests.simulation.logs.oracle import LogOracle
+from tests.simulation.heat_rules import SHARDS_LEAST, HeatPlan
+from tests.simulation.logs.oracle import LogBook, LogOracle
 from tests.simulation.operators import Operator
 from tests.simulation.pipeline import Result, System, simulate
-from tests.simulation.plans import SETTINGS, Plan, plan_of
+from tests.simulation.plans import FAULTS_MS, SETTINGS, Plan, plan_of
 from tests.simulation.producers import Letter, Producer
-from tests.simulation.retraction_rules import RetractionPlan
+from tests.simulation.retraction_rules import ON, RetractionPlan
+from tests.simulation.retractors import Retractors
+from tests.simulation.sent import Asked, Sent
 from tests.simulation.world import UNBOUND, Bounds
 
-RATES = (7, 30, 30, 90)  # events a second: slots of 4 to 53 seconds
+RATES = (20, 80, 80, 250)  # events a second: slots of 4 to 50 seconds
 PLAIN = 0.6  # of the letters
-POSITIONS, ENTRIES, ENDS = 5, 3, 2  # so that slots are full, or ended, now and then
+RETRACTING = 0.5  # of the seeds
+BESIDE = 0.25  # of the seeds also have functions of releases without logs
+BESIDE_MS = 150_000
+POSITIONS, ENTRIES, FEW = 5, 3, 2  # so that slots are full, or ended, now and then
 
 
 def logs_of(drawn: float) -> dict[str, int]:
     """The keys that a deployment logs, by a chance; sometimes none."""
     rate = RATES[int(drawn * 100) % len(RATES)]
-    return {} if drawn < 0.1 else {"hot": rate} if drawn < 0.7 else {"hot": rate, "käse": 7}
+    return {} if drawn < 0.1 else {"hot": rate} if drawn < 0.7 else {"hot": rate, "käse": 20}
 
 
 class LogOperator(Operator):
@@ -44,27 +51,56 @@ class LogProducer(Producer):
         return self._anonymous(now) if self._random.random() < PLAIN else super().letter(now)
 
 
+class LogRetractors(Retractors):
+    """Take events of logs back by the names under which they are listed."""
+
+    def _asked(self, sent: Sent) -> Asked:
+        asked, book = super()._asked(sent), self._system.oracle.retractions
+        assert isinstance(book, LogBook)
+        if sent.record_id is None and (place := book.places.get(sent.id)):
+            *_, leaf, index = place
+            return replace(asked, record_id=leaf, index=index)
+        return asked
+
+
 class LogSystem(System):
     """A system whose first deployment logs a key."""
 
-    base = replace(SETTINGS, logs={"hot": 30})
+    base = replace(SETTINGS, logs={"hot": 80})
     modelled = False  # the model of writers knows records alone
 
 
 def _planned(seed: int) -> Plan:
-    plan = replace(plan_of(seed), retractions=RetractionPlan(), ranges=False, months=False)
-    return replace(plan, redrives=plan.redrives or Random(f"{seed} logs").random() < 0.5)
+    chance = Random(f"{seed} logs")
+    plan = replace(plan_of(seed), ranges=False, months=False)
+    redrives = plan.redrives or chance.random() < 0.5
+    retractions = (
+        RetractionPlan(chance.choice(ON)) if chance.random() < RETRACTING else RetractionPlan()
+    )
+    heat, begins = plan.heat, int(chance.random() * FAULTS_MS / 2)
+    if chance.random() < BESIDE and not (heat.has_before or plan.with_fuse):
+        until = begins + BESIDE_MS
+        heat = HeatPlan(heats=True, before_from=begins, before_until=until, shards=SHARDS_LEAST)
+    return replace(plan, redrives=redrives, retractions=retractions, heat=heat)
+
+
+def log_keys(patch: pytest.MonkeyPatch) -> None:
+    """Let simulated pipelines log keys, until the patch is undone."""
+    patch.setattr(pipeline, "Oracle", LogOracle)
+    patch.setattr(pipeline, "Operator", LogOperator)
+    patch.setattr(pipeline, "Producer", LogProducer)
+    patch.setattr(pipeline, "Retractors", LogRetractors)
+    patch.setattr(pipeline, "System", LogSystem)
+    patch.setattr(pipeline, "plan_of", _planned)
+    patch.setattr(limits, "LOG_POSITIONS", POSITIONS)
+    patch.setattr(limits, "LOG_ENTRIES_MAX", ENTRIES)
+    for each in (slots, appending):
+        patch.setattr(each, "FEW_ENTRIES", FEW)
+    patch.setattr(appending, "OLD_MS", 0)
 
 
 def simulate_logs(seed: int, bounds: Bounds = UNBOUND, /, **tweaks: Any) -> Result:
     """Run one seed with logs, as `simulate` does without."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "Oracle", LogOracle)
-        patch.setattr(pipeline, "Operator", LogOperator)
-        patch.setattr(pipeline, "Producer", LogProducer)
-        patch.setattr(pipeline, "System", LogSystem)
-        patch.setattr(pipeline, "plan_of", _planned)
-        patch.setattr(limits, "LOG_POSITIONS", POSITIONS)
-        patch.setattr(limits, "LOG_ENTRIES_MAX", ENTRIES)
-        patch.setattr(slots, "END_FROM", ENDS)
+        log_keys(patch)
         return simulate(seed, bounds, **tweaks)

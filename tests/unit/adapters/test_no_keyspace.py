@@ -133,7 +133,7 @@ def test_a_cold_start_without_a_keyspace_loads_neither_the_driver_nor_the_room_o
     done = ran(
         [sys.executable, "-c", COLD],
         env={**os.environ, "PYTHONPATH": paths, "POWERTOOLS_METRICS_NAMESPACE": "t"},
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     loaded = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyroll.archive import proof
+from tallyroll.archive import proof, proof_joining
 from tallyroll.archive.duplicates import (
     DIGEST_BYTES,
     digests_in,
@@ -120,7 +120,7 @@ def test_one_that_there_is_no_time_to_name_is_found_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline, window, _ = swapped()
-    compare = proof.compare
+    compare = proof_joining.compare
 
     def slow(*known: object) -> list[str]:
         pipeline.effects.pass_by(3_600_000)

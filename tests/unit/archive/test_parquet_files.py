@@ -9,12 +9,15 @@ import duckdb
 import pytest
 
 from tallyroll.adapters.dynamodb.items import CODEC
-from tallyroll.archive.parquet.files import GROUP_ROWS, ParquetReader, ParquetWriter
+from tallyroll.archive.parquet import files, large
+from tallyroll.archive.parquet.by_key import KeyReader
+from tallyroll.archive.parquet.files import ParquetReader, ParquetWriter
 from tallyroll.archive.parquet.rows import Converted, EventRow, Rest, alone, restored
-from tallyroll.errors import ProofMismatch
+from tallyroll.errors import ProofMismatch, Refused
 from tallyroll.model.items import StoredItem
 from tests.harness.pipeline import NOW, WINDOW
 
+LEFT = ("events", "rest", "quoted.csv", "retracted.csv", "sorting")
 ODD = ('a"b', "a,b", "a'b", "ä\u2028", "\\N", "NULL", "=1", " a ", "a\\")
 
 
@@ -76,6 +79,73 @@ def test_odd_texts_and_large_values_come_back(tmp_path: Path, writer: ParquetWri
     assert restored(*last, CODEC) == [item]
 
 
+def test_large_payloads_are_in_smaller_groups(
+    tmp_path: Path, writer: ParquetWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "GROUP_BYTES", "1MB")
+    for number in range(6_000):
+        event = row("k", f"e{number:05d}")._replace(payload=f'"{number:600d}"')
+        writer.add(Converted([event], Rest(1, "json", 30, 7)))
+    [events], _ = writer.finish()
+    writer.close()
+    most = duckdb.execute(
+        "SELECT max(row_group_num_rows) FROM parquet_metadata(?)", [str(events)]
+    ).fetchone()
+    assert most is not None
+    assert most[0] < 6_000
+
+
+@pytest.mark.parametrize("odd", ["\n", "\r", "\x1f", "\x00"])
+def test_control_characters_come_back(tmp_path: Path, writer: ParquetWriter, odd: str) -> None:
+    """No record has one that a release has stored, but an item of another origin may."""
+    packet = Converted([row("k", f"p{odd}", index) for index in range(3)], Rest(3, "packet1+zlib"))
+    made = [one("k", "a"), packet, one(f"k{odd}2", "a", -(10**24) + 1)]
+    for each in made:
+        writer.add(each)
+    events, rest = writer.finish()
+    writer.close()
+    assert sorted(read(tmp_path, events, rest)) == sorted(map(tuple, made))
+
+
+@pytest.mark.parametrize("apart_from", [large.LARGE, 10**9])
+def test_large_texts_take_no_more_memory_than_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_from: int
+) -> None:
+    """Rows of 80 MB in all, of which DuckDB cannot sort 2,048 at once; large items; small rows; and
+    what looks like a place in the file of large texts.
+    """
+    monkeypatch.setattr(files, "MEMORY", "75MB")
+    monkeypatch.setattr(large, "LARGE", apart_from)
+    monkeypatch.setattr(large, "PART_BYTES", 4 * 1024 * 1024)
+    writer = ParquetWriter(tmp_path, WINDOW)
+    made = []
+    for number in range(8_000):
+        event = row(f"k{number % 3}", f"e{number * 997 % 8_000:05d}", value=-number)
+        if number % 4:
+            event = event._replace(payload=f'"{chr(233) + str(number) * 3_375:.13500}"')
+        if number == 8:
+            event = event._replace(payload="\x1e0:5")
+        items = f'[{{"pk":"{number:020000d}"}}]' if number % 100 == 7 else None
+        made.append(Converted([event], Rest(1, None, 30, 7, None, items)))
+        writer.add(made[-1])
+    packet = Converted([row("k0", "p", index) for index in range(3)], Rest(3, "packet1+zlib"))
+    writer.add(packet)
+    try:
+        if apart_from == 10**9:
+            with pytest.raises(Refused, match="Out of Memory"):
+                writer.finish()
+            return
+        events, rest = writer.finish()
+    finally:
+        writer.close()
+    wanted = sorted(([*made, packet]), key=lambda each: (each.rows[0].key, each.rows[0].record))
+    found = read(tmp_path, events, rest)
+    assert found == [tuple(each) for each in wanted]
+    assert {*tmp_path.iterdir()} <= {tmp_path / name for name in LEFT}
+    reader = KeyReader(tmp_path, events, rest, "k1", b"k1")
+    assert [*reader.records(WINDOW, pytest.fail)] == [one for one in found if one[0][0].key == "k1"]
+
+
 def test_a_packets_events_stay_together(tmp_path: Path, writer: ParquetWriter) -> None:
     packet = Converted([row("k", "p", index) for index in range(12)], Rest(12, "packet1+zlib"))
     for each in (one("k", "q"), packet, one("k", "a")):
@@ -90,8 +160,37 @@ def test_a_packets_events_stay_together(tmp_path: Path, writer: ParquetWriter) -
     assert marked == [("k", "p", 11)]
 
 
-def test_a_key_is_in_few_groups(tmp_path: Path, writer: ParquetWriter) -> None:
-    for number in range(GROUP_ROWS * 3):
+def test_a_key_alone_is_read_over_the_bounds_of_files(
+    tmp_path: Path, writer: ParquetWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "GROUP_ROWS", 2_048)
+    monkeypatch.setattr(files, "FILE_BYTES", 1)
+    counts = {"a": 700, "b": 3, "c": 3_000, "d": 1, "e": 900}
+    for key, count in counts.items():
+        for number in range(count):
+            some = [row(key, f"p{number:05d}", index) for index in range(number % 4 + 1)]
+            writer.add(Converted(some, Rest(len(some), "packet1+zlib", number)))
+    writer.add_alone(alone(StoredItem("~g.1", "g#", {"pk": {"S": "~g.1"}, "sk": {"S": "g#"}})))
+    writer.add_alone(alone(StoredItem("b.1", "x#p", {"pk": {"S": "b.1"}, "sk": {"S": "x#p"}})))
+    events, rest = writer.finish()
+    writer.close()
+    assert len(events) > 2 < len(rest)
+    *records, about_b, gate = read(tmp_path, events, rest)
+    for key in (*counts, "", "aa", "f"):
+        reader = KeyReader(tmp_path, events, rest, key, b"b.1")
+        found = list(reader.records(WINDOW, pytest.fail))
+        assert found == [*(each for each in records if each[0][0].key == key), about_b]
+    assert list(KeyReader(tmp_path, events, rest, "f", b"").records(WINDOW, pytest.fail)) == [
+        about_b,
+        gate,
+    ]
+
+
+def test_a_key_is_in_few_groups(
+    tmp_path: Path, writer: ParquetWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "GROUP_ROWS", 2_048)
+    for number in range(files.GROUP_ROWS * 3):
         writer.add(one(f"k{number % 100:02d}", f"e{number}"))
     [events], _ = writer.finish()
     writer.close()

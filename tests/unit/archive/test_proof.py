@@ -12,7 +12,7 @@ import pytest
 
 from tallyroll.adapters.dynamodb.items import jsonable, record_item
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.archive import proof
+from tallyroll.archive import proof, proof_joining
 from tallyroll.archive.layout import data_dir, progress_dir, proof_key, read_files, read_summary
 from tallyroll.archive.proof import check_place, check_proof
 from tallyroll.errors import ProofMismatch
@@ -126,7 +126,7 @@ def test_what_changes_between_two_runs_is_noticed(
 def test_a_file_that_is_replaced_after_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, window = exported()
     key = next(key for key in pipeline.bucket.list("") if "data/" in key)
-    compare = proof.compare
+    compare = proof_joining.compare
 
     def replaced(*args: Any) -> list[str]:
         pipeline.bucket.put(key, b"another")

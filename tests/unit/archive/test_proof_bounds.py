@@ -14,7 +14,8 @@ from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive import proof
 from tallyroll.archive.duplicates import digests_of
 from tallyroll.archive.layout import ArchivedItem, progress_dir, proof_key
-from tallyroll.archive.proof import Counted, check_place, compare, notes
+from tallyroll.archive.proof import check_place, notes
+from tallyroll.archive.proof_joining import Counted, compare
 from tallyroll.errors import ProofMismatch
 from tallyroll.model.states import Window
 from tests.harness.pipeline import MINUTE, NOW, Pipeline, record_with
@@ -31,7 +32,8 @@ from tests.unit.archive.test_recount import (
 CHANGED = "the archive changed while it was being proven"
 KEPT = re.compile(
     r"(proof-\d{5}|compared-\d{4}|repeated-\d{4})\.json"
-    r"|sums-[0-9a-f]{16}-\d{4}\.json\.z|items-[0-9a-f]{16}-\d{4}\.bin"
+    r"|sums-[0-9a-f]{16}-\d{4}\.json\.z|(items|entries)-[0-9a-f]{16}-\d{4}\.bin"
+    r"|members-[0-9a-f]{16}\.json\.z"
 )
 
 
@@ -64,7 +66,7 @@ def test_what_a_proof_keeps_is_named_as_documented() -> None:
     names = kept(pipeline, window)
     assert [name for name in names if not KEPT.fullmatch(name)] == []
     kinds = {name.partition("-")[0] for name in names}
-    assert kinds == {"proof", "compared", "repeated", "sums", "items"}
+    assert kinds == {"proof", "compared", "repeated", "sums", "items"}  # a small one has no index
     assert notes(pipeline.bucket, window) == before + 3
 
 

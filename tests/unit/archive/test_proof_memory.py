@@ -9,6 +9,7 @@ import pytest
 
 from tallyroll.adapters.dynamodb.items import jsonable, record_item, tally_key, tombstone_item
 from tallyroll.archive import proof, proof_joining
+from tallyroll.archive.indexed import making
 from tallyroll.archive.layout import progress_dir
 from tallyroll.model.retractions import Tombstone
 from tallyroll.model.totals import Total
@@ -29,11 +30,12 @@ def test_memory_does_not_grow_with_the_number_of_keys(
     monkeypatch.setattr("tallyroll.model.formats.gzip_members.PART_BYTES_MAX", 16_384)
     monkeypatch.setattr(proof, "HELD_ITEMS", 0)
     monkeypatch.setattr(proof, "SUMS_HELD", 1_000)
+    monkeypatch.setattr(making, "ENTRIES_HELD", 1_000)
     monkeypatch.setattr(proof, "DIGESTS_HELD", 1_000)
     monkeypatch.setattr(proof, "PARTITION_ITEMS", 4_000)
     monkeypatch.setattr(proof, "PARTITION_KEYS", 250)
     peaks = []
-    for keys in (1_000, 10_000):
+    for keys in (500, 5_000):
         pipeline, window = exported(events=0)
         spec, totals = pipeline.spec(), {}
         items = archived(pipeline)

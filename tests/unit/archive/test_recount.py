@@ -225,8 +225,8 @@ def test_a_reading_passes_over_what_is_none_of_ours_and_says_where_all_stands() 
     assert (reading.expected, reading.data_dir) == (None, "")
     key = f"{data_dir(prefix(window))}000-0000.json.gz"
     assert [*reading] == [
-        ArchivedItem(CODEC.decode(line_of(record)), parse_item(record), key, 1),
-        ArchivedItem(CODEC.decode(line_of(gate)), parse_item(gate), key, 3),
+        ArchivedItem(CODEC.decode(line_of(record)), parse_item(record), key, 1, 0),
+        ArchivedItem(CODEC.decode(line_of(gate)), parse_item(gate), key, 3, 0),
     ]
     assert (reading.expected, reading.data_dir) == (3, data_dir(prefix(window)))
     [finding] = reading.findings.first

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import Unknown
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.batch_notes import BatchNotes
 from tallyroll.ingest.fates import Disposition, Fate
-from tallyroll.ingest.placement import BatchMessage, Placer
+from tallyroll.ingest.placement import Placer
 from tallyroll.limits import LONE_DEATHS_MAX, MESSAGES_NOTED_MAX, RECEPTIONS_KEPT
 from tallyroll.model.messages import Message
 from tallyroll.ports.store import Outcome, Verdict

@@ -11,8 +11,9 @@ import pytest
 
 from tallyroll import limits
 from tallyroll.errors import Rejected
+from tallyroll.ingest.batch_messages import BatchMessage
 from tallyroll.ingest.fates import handed_back, rejected
-from tallyroll.ingest.placement import BatchMessage, Placer
+from tallyroll.ingest.placement import Placer
 from tallyroll.limits import WINDOWS_PER_BATCH_MAX
 from tallyroll.model.acceptance import acceptable_record
 from tallyroll.model.events import Event, decode

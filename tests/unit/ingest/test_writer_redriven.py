@@ -13,7 +13,7 @@ from tallyroll.ingest.writer import BatchReport
 from tallyroll.limits import TS_MS_MAX, WINDOWS_PER_BATCH_MAX
 from tallyroll.model.dead_letters import attributes_of, redrive_of
 from tallyroll.model.messages import Message, RedriveMark
-from tallyroll.model.windows import window_start
+from tallyroll.model.windows import Grid, window_start
 from tallyroll.ports.catalog import Claim
 from tallyroll.reasons import Reason
 from tests.harness.pipeline import (
@@ -99,6 +99,23 @@ def test_without_its_claim_it_takes_no_other_message_out_of_its_batch() -> None:
     report = write(pipeline, redriven(pipeline, claim=None), *others)
     assert (report.events, report.failures) == (WINDOWS_PER_BATCH_MAX, [])
     assert report.rejected == {Reason.NOT_CLAIMED: 1}
+
+
+def test_of_more_homes_than_are_read_for_a_batch_the_rest_counts_with_the_next() -> None:
+    """The rule of its home may say more of a message, so nothing is decided without it."""
+    pipeline = opened(replace(SMALL, window_seconds=60, accept_for_ms=4 * HOUR))
+    grid, target = Grid.of(60), Grid.of(60).at(NOW).id
+    messages = []
+    for number in range(WINDOWS_PER_BATCH_MAX + 20):
+        ts, id_ = NOW - (number + 1) * MINUTE, f"e{number}"
+        pipeline.catalog.claim((grid.at(ts).id, "k", id_), Claim(target, NOW))
+        message = pipeline.message({"key": "k", "id": id_, "ts": ts})
+        messages.append(replace(message, redrive=RedriveMark(target, f"first-{number}", ts)))
+    writer = pipeline.writer()
+    report = writer.write(messages, TIME_LEFT)
+    assert report.events == WINDOWS_PER_BATCH_MAX - 1  # the target is one of them
+    back = [each for each in messages if each.id in report.failures]
+    assert writer.write(back, TIME_LEFT).events == len(back) == 21
 
 
 def test_a_target_that_is_none_is_no_claim() -> None:

@@ -19,7 +19,7 @@ from tallyroll.archive.parquet.files import ParquetWriter
 from tallyroll.archive.parquet.source import ParquetItems
 from tallyroll.archive.proof import check_proof
 from tallyroll.archive.verification import ArchiveReading
-from tallyroll.errors import ProofMismatch, Refused, StoreError, Unknown, UsageError
+from tallyroll.errors import Refused, StoreError, Unknown, UsageError
 from tallyroll.lifecycle.compactor import KILLED_MAX, RESERVE_MS, Compactor
 from tallyroll.lifecycle.runner import Rolled
 from tallyroll.model.states import Status
@@ -41,23 +41,32 @@ class Killed(BaseException):
 class Watched:
     """A bucket that is asked before each call."""
 
-    def __init__(self, of: MemoryBucket, before: Callable[[str, Any], object]) -> None:
-        self._of, self._before, self.name = of, before, of.name
+    def __init__(
+        self,
+        of: MemoryBucket,
+        before: Callable[[str, Any], object],
+        calls: Sequence[str] = CALLS,
+    ) -> None:
+        self._of, self._before, self._calls, self.name = of, before, calls, of.name
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._of, name)
-        if name not in CALLS:
+        if name not in self._calls:
             return call
 
-        def asked(*given: Any) -> Any:
+        def asked(*given: Any, **more: Any) -> Any:
             self._before(name, given)
-            return call(*given)
+            return call(*given, **more)
 
         return asked
 
 
 @pytest.fixture
 def whole() -> Archived:
+    return ticketed()
+
+
+def ticketed() -> Archived:
     """A dropped window with retractions, of which one came after the seal, and its ticket."""
     made = retracted_archive()
     made.pipeline.totals.correct([correction_of(made, "e#e0")])
@@ -271,16 +280,6 @@ def test_parquet_that_lacks_a_file_or_its_proof_replaces_nothing(whole: Archived
             assert not whole.bucket.list(alone_key(made.prefix))
 
 
-def test_corrections_that_came_last_are_copied_too(whole: Archived) -> None:
-    run(whole, layout="both")
-    [made] = parquet(whole)
-    [copied] = whole.bucket.list(f"{whole.prefix}/corrections/")
-    whole.bucket.put(f"{copied}-late", whole.bucket.get(copied))
-    whole.bucket.put(TICKET, b"")
-    assert run(whole).problems == []
-    assert len([*whole.bucket.list(f"{made.prefix}/corrections/")]) == 2
-
-
 def test_what_takes_too_long_is_parked_and_what_began_late_comes_again(
     whole: Archived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,22 +362,3 @@ def test_the_default_makes_no_parquet() -> None:
     assert (Settings().archive, Settings().compacts) == ("dynamodb", False)
     with pytest.raises(Exception, match="ARCHIVE"):
         Settings(archive="json")
-
-
-def test_evidence_is_read_from_what_is_left(whole: Archived) -> None:
-    from tallyroll.archive.evidence import ArchivedItems, read_archive  # noqa: PLC0415
-
-    def read() -> ArchivedItems:
-        kept = ArchivedItems(["k1"], ["e1", "e4"])
-        ports = (whole.bucket, CODEC)
-        return read_archive(whole.window, "tallyroll", *ports, kept, lambda *_: None)
-
-    before = read()
-    run(whole)
-    for key in sorted(whole.bucket.passing):
-        whole.remove(key)
-    assert (read().records, read().stones) == (before.records, before.stones)
-    [made] = parquet(whole)
-    whole.remove(proof_key(made.prefix))
-    with pytest.raises(ProofMismatch, match="not proven"):
-        read()

@@ -14,12 +14,12 @@ from tallyroll import limits
 from tallyroll.adapters.dynamodb.items import CODEC, jsonable, record_item, stored_item
 from tallyroll.adapters.memory import MemoryStore
 from tallyroll.archive.parquet.rows import converted, restored
-from tallyroll.errors import ProofMismatch, SettingsError
+from tallyroll.errors import ProofMismatch, SettingsError, Throttled
 from tallyroll.ingest import appending
 from tallyroll.ingest.cost import LogCounts
 from tallyroll.ingest.writer import BatchReport
-from tallyroll.logs.entries import entries_in, leaf_record, slot_of
-from tallyroll.logs.reading import read_slots
+from tallyroll.logs.entries import entries_in, leaf_record, position_of, slot_of
+from tallyroll.logs.reading import read_newer
 from tallyroll.model.messages import Message, RedriveMark, Rejection
 from tallyroll.model.records import Record
 from tallyroll.model.stored import StoredEvent, event_line, events_of
@@ -77,21 +77,74 @@ def test_a_batch_is_one_item_and_redeliveries_add_nothing() -> None:
     assert [each.n for each in stored(pipeline)] == [10, 1]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_event_whose_own_id_is_that_of_a_plain_message_is_another(first: int) -> None:
+    pipeline = opened(LOGGED)
+    plain = sent(pipeline, 1)
+    both = [plain, pipeline.message({"key": "k", "id": plain.id})]
+    report = write(pipeline, both[first], both[1 - first])
+    assert (report.events, report.failures) == (1, [both[1 - first].id])
+    assert write(pipeline, both[1 - first]).events == 1
+    assert pipeline.tally("k")[0] == 2
+
+
 def test_who_loses_a_position_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(LOGGED)
     other = [sent(pipeline, 1), sent(pipeline, 2)]
 
     def late(*given: Any, **more: Any) -> Any:
-        found = read_slots(*given, **more)
+        found = read_newer(*given, **more)
         if other:
             batch, other[:] = [*other], []
             write(pipeline, *batch)
         return found
 
-    monkeypatch.setattr(appending, "read_slots", late)
+    monkeypatch.setattr(appending, "read_newer", late)
     report = write(pipeline, sent(pipeline, 2), sent(pipeline, 3))
     assert (report.events, report.duplicates) == (1, 1)
     assert pipeline.tally("k")[0] == 3
+
+
+def test_a_writer_reads_of_a_slot_only_what_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened(LOGGED)
+    writer, others = pipeline.writer(), pipeline.writer()
+    writer.write([sent(pipeline, 1)], TIME_LEFT)
+    others.write([sent(pipeline, 2)], TIME_LEFT)
+    read: list[list[int]] = []
+
+    def noted(*given: Any) -> Any:
+        page = MemoryStore.records_eventually(pipeline.store, *given)
+        read.append([position_of(leaf) for leaf in page.records])
+        return page
+
+    monkeypatch.setattr(pipeline.store, "records_eventually", noted)
+    again = replace(sent(pipeline, 2), receives=2)
+    report = writer.write([again, sent(pipeline, 3)], TIME_LEFT)
+    assert (report.duplicates, report.events, read) == (1, 1, [[1]])
+
+
+def test_of_many_slots_a_writer_keeps_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "ENTRIES_KEPT", 3 * (appending.SLOT_ENTRIES + 1) + 1)
+    pipeline = opened(LOGGED)
+    writer = pipeline.writer()
+    for number, slot in enumerate((0, 1, 2, 0, 3)):
+        writer.write([replace(sent(pipeline, number), sent=NOW - 2_000 * slot)], TIME_LEFT)
+    assert writer._appender
+    kept = [(NOW // 1_000 - name.number) // 2 for _, name in writer._appender._kept]
+    assert kept == [2, 0, 3]
+
+
+def test_a_writer_that_does_not_know_a_windows_rules_hands_its_messages_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened(LOGGED)
+    spec = replace(pipeline.spec(), suffix="calculated+unknown+log2")
+    monkeypatch.setattr(pipeline.catalog, "specs", lambda _: {WINDOW: spec})
+    message = sent(pipeline, 1)
+    assert write(pipeline, message).failures == [message.id]
+    assert not pipeline.store.commits
 
 
 def test_an_unknown_outcome_is_repeated_at_the_same_position() -> None:
@@ -145,9 +198,28 @@ def test_a_damaged_leaf_holds_up_its_own_slot_alone() -> None:
     items = pipeline.store.items(pipeline.spec().table)
     (name,) = [each for each in items if each[1].startswith("e#")]
     items[name] = {**items[name], "data": {"B": b"damaged"}}
-    other = replace(sent(pipeline, 2), sent=NOW - 400)
+    other = replace(sent(pipeline, 2), sent=NOW - 4_000)
     report = write(pipeline, replace(sent(pipeline, 3)), other)
     assert (report.events, len(report.failures)) == (1, 1)
+
+
+def test_what_is_known_is_settled_though_another_slot_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = opened(LOGGED)
+    writer = pipeline.writer()
+    first, other = sent(pipeline, 1), replace(sent(pipeline, 2), sent=NOW - 40_000)
+    writer.write([first], TIME_LEFT)
+
+    def throttled(spec: Any, key: str, shard: int, after: str, *given: Any) -> Any:
+        if after.endswith("."):  # what precedes an unknown slot
+            raise Throttled("try later")
+        return MemoryStore.records_eventually(pipeline.store, spec, key, shard, after, *given)
+
+    monkeypatch.setattr(pipeline.store, "records_eventually", throttled)
+    again = replace(first, receives=2)
+    report = writer.write([again, sent(pipeline, 3), other], TIME_LEFT)
+    assert (report.duplicates, report.events, report.failures) == (1, 1, [other.id])
 
 
 def test_a_letter_of_a_leafs_id_stops_no_redrive() -> None:
@@ -172,13 +244,13 @@ def test_behind_a_shut_gate_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> 
     first, later = sent(pipeline, 1), sent(pipeline, 2)
 
     def closed_meanwhile(*given: Any, **more: Any) -> Any:
-        found = read_slots(*given, **more)
-        monkeypatch.setattr(appending, "read_slots", read_slots)
+        found = read_newer(*given, **more)
+        monkeypatch.setattr(appending, "read_newer", read_newer)
         write(pipeline, first)
         seal(pipeline, WINDOW)
         return found
 
-    monkeypatch.setattr(appending, "read_slots", closed_meanwhile)
+    monkeypatch.setattr(appending, "read_newer", closed_meanwhile)
     report = write(pipeline, first, later)
     assert (report.duplicates, report.rejected) == (1, {Reason.WINDOW_SEALED: 1})
     assert pipeline.tally("k")[0] == 1
@@ -294,7 +366,7 @@ def test_an_event_twice_in_an_archive_is_found(*, as_record: bool) -> None:
         ({"k": 0}, "from 1 to 100,000"),
         ({"k": 100_001}, "from 1 to 100,000"),
         ({f"k{number}": 1 for number in range(21)}, "at most 20"),
-        ({"k" * 400: 1, "l" * 500: 1, "m" * 400: 1}, "1,024 bytes"),
+        ({"k" * 400: 1, "l" * 500: 1, "m" * 400: 1}, "takes 1,321 bytes .* at most 1,024"),
         ({"k" * 600: 1}, "has 600 bytes, over 512"),
         ({"~t.1": 1}, "reserved"),
         ("k", "give an object"),

@@ -14,6 +14,8 @@ from tallyroll.ports.bucket import ticket_of
 from tests.harness.doctoring import bad, examined, first, grown, only
 from tests.harness.pipeline import Pipeline
 
+DAY = 86_400_000
+
 
 @pytest.fixture
 def pipeline() -> Pipeline:
@@ -95,6 +97,19 @@ def test_a_drop_without_a_proof(pipeline: Pipeline, dropped: str) -> None:
     sign = only(pipeline, "archives")
     assert sign.text.startswith(f"{dropped}: DROPPED WITHOUT A PROOF")
     assert "list-object-versions" in sign.remedy
+
+
+@pytest.mark.parametrize(("days", "told"), [(32, True), (31, False)])
+def test_archives_that_a_rule_may_have_deleted_are_not_missed(
+    pipeline: Pipeline, dropped: str, days: int, told: bool
+) -> None:
+    """Some objects of an archive are older than its proof: they may expire a day before it does."""
+    state = pipeline.state(dropped)
+    proven = pipeline.effects.now() - 30 * DAY
+    pipeline.catalog.advance(replace(state, times={**state.times, Status.PROVEN: proven}))
+    del pipeline.bucket._objects[proof_key(state.attempt.archive)]
+    pipeline.settings = replace(pipeline.settings, archive_expire_days=days)
+    assert ("archives" in bad(pipeline)) == told
 
 
 @pytest.mark.parametrize("deep", [False, True])

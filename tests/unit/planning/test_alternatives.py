@@ -26,7 +26,8 @@ def test_every_cheaper_way_has_its_dollars_and_its_loss() -> None:
     plan = planned(PEAK)
     in_all = dollars_of(plan)["in all"]
     found = named(plan)
-    assert list(found) == ["packets of 17", "no warm throughput", "windows of a day"]
+    log = "a log of the hottest key"
+    assert list(found) == ["packets of 17", "no warm throughput", "windows of a day", log]
     assert [dollars for dollars, _ in found.values()] == sorted(each[0] for each in found.values())
     dollars, loses = found["no warm throughput"]
     assert dollars == pytest.approx(in_all - WARM)
@@ -50,7 +51,7 @@ def test_what_is_done_already_or_saves_nothing_is_not_proposed() -> None:
     assert named(planned(SMALL, days)) == {}
     assert named(planned(replace(PEAK, packed=17))).keys() == {"windows of a day"}
     found = named(planned(PEAK, days))
-    assert found.keys() == {"packets of 17", "no warm throughput"}
+    assert found.keys() == {"packets of 17", "no warm throughput", "a log of the hottest key"}
     assert "after 60 minutes of load. The mean" in found["no warm throughput"][1]
 
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from random import Random
+from typing import Any, NoReturn
 
 import pytest
 
-from tallyroll.adapters.dynamodb.items import CODEC
+from tallyroll.adapters.dynamodb.items import CODEC, parse_item
 from tallyroll.adapters.memory import MemoryBucket
-from tallyroll.errors import Archived, ProofMismatch, UsageError
+from tallyroll.archive.parquet.by_key import KeyItems
+from tallyroll.archive.parquet.files import DUCKDB
+from tallyroll.errors import Archived, ProofMismatch, Refused, UsageError
+from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.states import Status
 from tallyroll.pipeline import archived_pages
 from tallyroll.pipeline.archived_pages import ArchivedPages
-from tallyroll.reads.http import answer_error, answer_events
+from tallyroll.reads.http import answer_error, answer_event, answer_events
 from tallyroll.reads.reader import PortReader
 from tests.harness.archives import Archived as Archive
-from tests.harness.archives import archived, as_archived, sealed_and_exported
-from tests.harness.pipeline import HOUR, NOW, TIME_LEFT, WINDOW, hour
+from tests.harness.archives import archived, as_archived, leave_parquet, sealed_and_exported
+from tests.harness.pipeline import HOUR, NOW, SMALL, TIME_LEFT, WINDOW, hour
 from tests.harness.retracted_archives import correction_of, retracted_archive
 
+DAY = {"date": "2026-11-20"}
 RANGE = {"since": hour(7), "until": hour(10)}
 
 
@@ -71,9 +79,12 @@ def whole(request: pytest.FixtureRequest) -> Archive:
     return made
 
 
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
 @pytest.mark.parametrize("packed", ["true", "false"])
 @pytest.mark.parametrize("limit", [1, 2, 100])
-def test_a_dropped_window_reads_as_it_did_before(whole: Archive, limit: int, packed: str) -> None:
+def test_a_dropped_window_reads_as_it_did_before(
+    whole: Archive, limit: int, packed: str, layout: str
+) -> None:
     keys = sorted(whole.verified().counted.records)
     more: dict[str, Any] = {"limit": limit, "packed": packed}
     before = {key: listed(pages(reader(whole), key=key, **more)) for key in keys}
@@ -83,6 +94,8 @@ def test_a_dropped_window_reads_as_it_did_before(whole: Archive, limit: int, pac
     }
     assert before == {key: body["events"] for key, body in live.items()}
     drop(whole)
+    if layout == "parquet":
+        leave_parquet(whole)
     assert before == {key: listed(pages(reader(whole), key=key, **more)) for key in keys}
 
 
@@ -168,9 +181,12 @@ def test_a_page_is_no_larger_than_an_answer_may_be(
     assert len(found) > 3
 
 
-def test_time_that_runs_out_ends_a_page_or_names_the_command(day: Archive) -> None:
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
+def test_time_that_runs_out_ends_a_page_or_names_the_command(day: Archive, layout: str) -> None:
     whole = page(reader(day))
     drop(day)
+    if layout == "parquet":
+        leave_parquet(day)
     first, *others = pages(reader(day, Streams(day, TIME_LEFT)))
     assert (first["complete"], [one["id"] for one in first["events"]]) == (False, ["a", "b"])
     assert listed(iter([first, *others])) == whole["events"]
@@ -216,15 +232,22 @@ def test_an_archive_that_is_too_large_for_a_page(
     gone(day, says)
 
 
-def test_an_archive_that_is_not_there_in_its_first_layout(
+def test_an_archive_as_parquet_needs_duckdb_and_has_its_own_bound(
     day: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drop(day)
-    found = day.archive()
-    other = replace(found, prefix=f"{found.prefix}.parquet.0123456789ab")
-    monkeypatch.setattr(archived_pages, "find", lambda *_: [other])
-    gone(day, "is there only as Parquet")
-    monkeypatch.setattr(archived_pages, "find", lambda *_: [replace(found, proof=None)])
+    leave_parquet(day)
+    page(reader(day))
+    monkeypatch.setattr(archived_pages, "PARQUET_BYTES_MAX", 1)
+    gone(day, "has over 1 bytes")
+    monkeypatch.setattr(archived_pages, "installed", lambda: False)
+    gone(day, "is there only as Parquet, which needs DuckDB")
+
+
+def test_an_archive_that_is_not_proven(day: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop(day)
+    found = replace(day.archive(), proof=None)
+    monkeypatch.setattr(archived_pages, "find", lambda *_: [found])
     gone(day, "not there, or not proven")
 
 
@@ -242,8 +265,98 @@ def test_a_damaged_archive_gives_nothing(day: Archive) -> None:
     assert answer_error(error.value).status == 500
 
 
+def test_of_parquet_no_further_part_is_fetched_once_it_is_late(day: Archive) -> None:
+    drop(day)
+    leave_parquet(day)
+    bucket = Streams(day, TIME_LEFT)
+    with pytest.raises(Archived, match="too large to be read in time"):
+        page(reader(day, bucket), since=WINDOW)
+    assert bucket.streamed == 1
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        (
+            lambda: OSError(28, "No space left on device"),
+            r"cannot be kept on disk here \(.*No space",
+        ),
+        (lambda: Refused("DuckDB: full", DUCKDB), "takes more memory than there is here"),
+    ],
+)
+def test_parquet_that_is_too_large_for_this_machine(
+    day: Archive, monkeypatch: pytest.MonkeyPatch, fails: Callable[[], Exception], says: str
+) -> None:
+    def full(items: KeyItems, _files: object) -> NoReturn:
+        folders.append(items._folder)
+        raise fails()
+
+    folders: list[Path] = []
+    drop(day)
+    leave_parquet(day)
+    monkeypatch.setattr(KeyItems, "_fetched", full)
+    gone(day, says)
+    gc.disable()  # a folder goes with the last reference, not at some time
+    try:
+        with pytest.raises(Archived):
+            answer_event(reader(day), {"key": "k0", "id": "e0", "archived": "true", **DAY})
+        assert len(folders) == 2
+        assert not any(each.exists() for each in folders)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("zlib_is", ["the same", "another"])
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
+def test_payloads_in_chunks_under_another_key_are_read(
+    monkeypatch: pytest.MonkeyPatch, layout: str, zlib_is: str
+) -> None:
+    mapping = {"keys": ["{a}", "{b}"], "id": "name", "ts": "at", "payload": "blob"}
+    chance = Random(3)
+    bodies = [
+        {"name": f"e{n}", "a": f"user-{n}", "b": "all", "at": NOW, "blob": text}
+        for n, text in enumerate(chance.randbytes(80_000).hex() for _ in range(3))
+    ]
+    made = as_archived(*sealed_and_exported(bodies, settings=replace(SMALL, mapping=mapping)))
+    made.pipeline.move(Status.PROVEN, attempt=made.window.attempt)
+    assert len(parts(made)) > 10
+    keys = ("all", "user-1")
+    before = [page(reader(made), key=key)["events"] for key in keys]
+    assert [[one["payload"] for one in some] for some in before] == [
+        [body["blob"] for body in bodies],
+        [bodies[1]["blob"]],
+    ]
+    drop(made)
+    if layout == "parquet":
+        leave_parquet(made)
+    if zlib_is == "another":
+        compress = zlib.compress
+        monkeypatch.setattr(zlib, "compress", lambda data, level=1: compress(data, level))
+    assert [page(reader(made), key=key)["events"] for key in keys] == before
+
+
+def parts(of: Archive) -> list[Any]:
+    return [item for item in of.items() if isinstance(parse_item(item), Chunk)]
+
+
+def test_damaged_parquet_gives_nothing(day: Archive) -> None:
+    drop(day)
+    later = correction_of(day, "e#e0")
+    prefix = leave_parquet(day)
+    key = f"{prefix}/events/0000.parquet"
+    before = day.bucket.get(key)
+    day.change(key, lambda body: body[:-1] + bytes([body[-1] ^ 1]))
+    with pytest.raises(ProofMismatch, match=r"events/0000\.parquet: \d+ bytes, SHA-256"):
+        page(reader(day))
+    day.bucket.put(key, before)
+    page(reader(day))
+    day.pipeline.totals.correct([later])
+    assert page(reader(day))["events"][2]["retracted"]
+
+
+@pytest.mark.parametrize("layout", ["dynamodb", "parquet"])
 @pytest.mark.parametrize("key", ['q"', "é", "a/b <c> é", "a", "a.1", "q\\"])
-def test_a_key_is_found_however_it_is_written(key: str) -> None:
+def test_a_key_is_found_however_it_is_written(key: str, layout: str) -> None:
     bodies = [
         {"key": each, "id": f"{n}", "ts": NOW, "payload": {"of": key}}
         for n, each in enumerate(["a", "b", key, "a.1", "é", "z"])
@@ -252,6 +365,8 @@ def test_a_key_is_found_however_it_is_written(key: str) -> None:
     made.pipeline.move(Status.PROVEN, attempt=made.window.attempt)
     before = page(reader(made), key=key)["events"]
     drop(made)
+    if layout == "parquet":
+        leave_parquet(made)
     assert before
     assert page(reader(made), key=key)["events"] == before
 

@@ -1,7 +1,8 @@
-"""Converts the events that invoke the functions to core types."""
+"""Converts the events that invoke the functions to core types, and clears their disk."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -16,6 +17,22 @@ class LambdaContext(Protocol):
     def get_remaining_time_in_millis(self) -> int:
         """The time left for the invocation, ms."""
         ...
+
+
+def clear_disk() -> None:
+    """Delete what a process of the function left on disk when Lambda ended it, at its timeout as a
+    rule: the disk stays, and nobody else uses it. Outside of Lambda nothing is deleted.
+
+    Source: AWS Lambda Developer Guide, "Understanding the Lambda execution environment lifecycle".
+    """
+    if "AWS_LAMBDA_RUNTIME_API" not in os.environ:
+        return
+    import shutil  # noqa: PLC0415 (only functions that read Parquet need it)
+    import tempfile  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    for folder in Path(tempfile.gettempdir()).glob("tallyroll-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sqs_messages(event: Mapping[str, Any]) -> list[Message]:

@@ -17,11 +17,13 @@ identity  pk {hash of scope, key and id}  w, k, h, expires
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring
 from typing import Any
 
+from tallyroll.errors import Refused
 from tallyroll.limits import SERIES_SLOTS
 from tallyroll.model.amounts import format_amount, read_amount
 from tallyroll.model.formats.payloads import Chunk
@@ -49,6 +51,7 @@ GATE = "~g."  # begins the partition keys of gates
 TALLY = "t#"  # begins the sort keys of tallies
 SLOT_NAMES = tuple(f"m{slot}" for slot in range(SERIES_SLOTS))  # of a tally's sixtieths
 SLOTS = {name: slot for slot, name in enumerate(SLOT_NAMES)}
+_quoted = encode_basestring
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -67,17 +70,20 @@ def gate_key(number: int) -> Key:
     return {"pk": {"S": f"{GATE}{number}"}, "sk": {"S": "g#"}}
 
 
-def record_item(record: Record) -> Item:
-    """The item that stores a record; binary attributes are `bytes`, as boto3 takes them."""
+def record_item(record: Record, binary: Callable[[bytes], bytes | str] = bytes) -> Item:
+    """The item that stores a record; binary attributes are `bytes`, as boto3 takes them, or what
+    `binary` makes of them.
+    """
     item: Item = {
-        **record_key(record.key, record.shard, record.id),
+        "pk": {"S": f"{record.key}.{record.shard}"},
+        "sk": {"S": RECORD + record.id},
         "ts": {"N": str(record.ts)},
         "n": {"N": str(record.n)},
         "v": {"N": format_amount(record.amount)},
-        "h": {"B": record.digest},
+        "h": {"B": binary(record.digest)},
     }
     if record.data is not None:
-        item["data"] = {"B": record.data}
+        item["data"] = {"B": binary(record.data)}
     if record.format is not None:
         item["fmt"] = {"S": record.format}
     if record.keys:
@@ -268,7 +274,12 @@ def _tally(key: str, item: Mapping[str, Mapping[str, Any]]) -> Tally:
 
 def binary_of(value: bytes | str) -> bytes:
     """The bytes of a binary attribute, which may be in base64."""
-    return base64.b64decode(value, validate=True) if isinstance(value, str) else bytes(value)
+    return a2b_base64(value, strict_mode=True) if isinstance(value, str) else bytes(value)
+
+
+def text_of(binary: bytes) -> str:
+    """A binary attribute in base64, as exports have it."""
+    return b2a_base64(binary, newline=False).decode()
 
 
 def shown_key(item: Mapping[str, Mapping[str, Any]]) -> str:
@@ -294,8 +305,37 @@ class DynamoItemCodec:
         return parse_item(item.attributes)
 
     def item_of(self, content: Record | Chunk) -> StoredItem:
-        return stored_item(
-            record_item(content) if isinstance(content, Record) else chunk_item(content)
+        if not isinstance(content, Record):
+            return stored_item(chunk_item(content))
+        item = record_item(content, text_of)
+        return StoredItem(item["pk"]["S"], item["sk"]["S"], item)
+
+    def spelled(self, record: Record, item: StoredItem) -> str | None:
+        form = record.format
+        if record.data is None or form is None or record.keys or record.plain:
+            return None
+        pk, sk = f"{record.key}.{record.shard}", RECORD + record.id
+        ts, n, v = str(record.ts), str(record.n), format_amount(record.amount)
+        m, s = str(record.slot), str(record.stripe)  # "None" is no number that an item has
+        h, data = text_of(record.digest), text_of(record.data)
+        if item.attributes != {
+            "pk": {"S": pk},
+            "sk": {"S": sk},
+            "ts": {"N": ts},
+            "n": {"N": n},
+            "v": {"N": v},
+            "h": {"B": h},
+            "data": {"B": data},
+            "fmt": {"S": form},
+            "m": {"N": m},
+            "s": {"N": s},
+        }:
+            return None
+        return (
+            f'{{"data": {{"B": "{data}"}}, "fmt": {{"S": {_quoted(form)}}}, "h": {{"B": "{h}"}},'
+            f' "m": {{"N": "{m}"}}, "n": {{"N": "{n}"}}, "pk": {{"S": {_quoted(pk)}}},'
+            f' "s": {{"N": "{s}"}}, "sk": {{"S": {_quoted(sk)}}}, "ts": {{"N": "{ts}"}},'
+            f' "v": {{"N": "{v}"}}}}'
         )
 
 
@@ -310,6 +350,21 @@ def stored_item(item: Item) -> StoredItem:
 def jsonable(item: Item) -> dict[str, dict[str, Any]]:
     """The item with its binaries as base64 text, as exports have it."""
     return {
-        name: {"B": base64.b64encode(value["B"]).decode()} if "B" in value else value
-        for name, value in item.items()
+        name: {"B": text_of(value["B"])} if "B" in value else value for name, value in item.items()
     }
+
+
+def record_in(item: Item) -> Record:
+    """The record in an item. Raises Refused if it is something else."""
+    found = parse_item(item)
+    if not isinstance(found, Record):
+        raise Refused(f"item {shown_key(item)} is not a record", "NotARecord")
+    return found
+
+
+def stripe_in(item: Item) -> Tally:
+    """The tally of a stripe in an item. Raises Refused if it is something else."""
+    found = parse_item(item)
+    if not isinstance(found, Tally):
+        raise Refused(f"item {shown_key(item)} is not a tally", "NotATally")
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,9 +32,10 @@ from tallyroll.adapters.dynamodb.items import (
     identity_key,
     parse_identity,
     parse_item,
+    record_in,
     record_key,
-    shown_key,
     stored_item,
+    stripe_in,
     tally_key,
     tombstone_item,
     tombstone_key,
@@ -73,12 +74,11 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec, Metering, Outcome, Verdict
 from tallyroll.settings import Settings
 
+Asked = Callable[..., dict[str, Any]]
 _JUST_AFTER = "\0"  # no text sorts between an id and the id with this appended
 GATES_AT_ONCE = 16
 WIDTHS_KEPT = 10_000
-SCAN_PAGE_ITEMS = (
-    1_000  # a page of 1 MB may hold thousands of small ones, of some 5 KB of memory each
-)
+SCAN_PAGE_ITEMS = 1_000  # 1 MB may hold thousands of small ones, of some 5 KB of memory each
 GATES_PER_TRANSACTION = TRANSACTION_ACTIONS_MAX - 1  # the first action checks the state
 
 
@@ -197,7 +197,7 @@ class DynamoStore(DynamoTables):
 
     def lookup(self, spec: Spec, names: Sequence[RecordName]) -> Mapping[RecordName, Record]:
         keys = [record_key(key, spec.shard(key, name), name) for key, name in dict.fromkeys(names)]
-        found = map(_record, self._table(spec.table).get_all(keys))
+        found = map(record_in, self._table(spec.table).get_all(keys))
         return {(record.key, record.id): record for record in found}
 
     def lookup_across(
@@ -211,7 +211,7 @@ class DynamoStore(DynamoTables):
         ]
         found: dict[WindowId, dict[RecordName, Record]] = {}
         for table, item in batch_get(self._caller, self._effects, places):
-            record = _record(item)
+            record = record_in(item)
             found.setdefault(windows[table], {})[record.key, record.id] = record
         return found
 
@@ -222,23 +222,38 @@ class DynamoStore(DynamoTables):
 
         Sort keys are ordered by their UTF-8 bytes, like Python's texts.
         """
+        return self._page(self._query, spec, f"{key}.{shard}", after, limit, before)
+
+    def records_eventually(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        return self._page(self._query_eventually, spec, f"{key}.{shard}", after, limit, before)
+
+    def _query(self, **asked: Any) -> dict[str, Any]:
+        return self._caller.read("Query", ConsistentRead=True, **asked)
+
+    def _query_eventually(self, **asked: Any) -> dict[str, Any]:
+        return self._caller.read("Query", ConsistentRead=False, **asked)
+
+    @staticmethod
+    def _page(
+        query: Asked, spec: Spec, place: str, after: str, limit: int, before: str
+    ) -> RecordPage:
         values = {
-            ":pk": {"S": f"{key}.{shard}"},
+            ":pk": {"S": place},
             ":from": {"S": RECORD + (after + _JUST_AFTER if after else "")},
             ":to": {"S": RECORD + before if before else RECORDS_END},
         }
         more: dict[str, Any] = {}
         while True:
-            reply = self._caller.read(
-                "Query",
+            reply = query(
                 TableName=in_dynamodb(spec.table),
-                ConsistentRead=True,
                 KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
                 ExpressionAttributeValues=values,
                 Limit=limit,
                 **more,
             )
-            records = tuple(map(_record, reply["Items"]))
+            records = tuple(map(record_in, reply["Items"]))
             last = reply.get("LastEvaluatedKey")
             if records or not last:
                 return RecordPage(records, more=bool(last))
@@ -253,7 +268,7 @@ class DynamoStore(DynamoTables):
         fewer = "attribute_exists(#pk) AND (attribute_not_exists(#w) OR #w < :w)"
         table.update_if({"Key": first, **expressed("SET #w = :w", fewer, w=wide)})
         if item := table.get(first):
-            self._widths.note(spec, _stripe(item))
+            self._widths.note(spec, stripe_in(item))
 
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """The stripes that are known, and with them how many there are; then the rest. So every
@@ -271,7 +286,7 @@ class DynamoStore(DynamoTables):
             if not places:
                 return {key: gathered(key, found) for key, found in stripes.items()}
             for item in self._table(spec.table).get_all(places):
-                stripe = _stripe(item)
+                stripe = stripe_in(item)
                 stripes[stripe.key].append(stripe)
                 self._widths.note(spec, stripe)
             read = widths
@@ -295,7 +310,7 @@ class DynamoStore(DynamoTables):
         """
         before = {key: self._widths.of(spec, key) for key in keys}
         stripes: dict[str, list[Tally]] = {key: [] for key in keys}
-        for stripe in map(_stripe, items):
+        for stripe in map(stripe_in, items):
             stripes[stripe.key].append(stripe)
             self._widths.note(spec, stripe)
         found = {key: gathered(key, some) for key, some in stripes.items()}
@@ -306,7 +321,7 @@ class DynamoStore(DynamoTables):
         values = {":pk": {"S": f"~t.{number}"}, ":after": {"S": TALLY + after}}
         condition = "pk = :pk AND sk > :after"
         for page in self._table(spec.table).query(condition, values, Limit=limit):
-            yield [Stripe(item["sk"]["S"].removeprefix(TALLY), _stripe(item)) for item in page]
+            yield [Stripe(item["sk"]["S"].removeprefix(TALLY), stripe_in(item)) for item in page]
 
     def open_gates(self, spec: Spec) -> None:
         """Transactions of 99 gates each, which also check the window's state."""
@@ -382,17 +397,3 @@ class DynamoStore(DynamoTables):
             if not reply.get("LastEvaluatedKey"):
                 return
             more["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
-
-
-def _record(item: Item) -> Record:
-    found = parse_item(item)
-    if not isinstance(found, Record):
-        raise Refused(f"item {shown_key(item)} is not a record", "NotARecord")
-    return found
-
-
-def _stripe(item: Item) -> Tally:
-    found = parse_item(item)
-    if not isinstance(found, Tally):
-        raise Refused(f"item {shown_key(item)} is not a tally", "NotATally")
-    return found

@@ -68,6 +68,9 @@ class MemoryBucket:
         except KeyError:
             raise Missing(f"there is no object {key}", "NoSuchKey") from None
 
+    def get_range(self, key: str, first: int, size: int) -> bytes:
+        return self.get(key)[first : first + size]
+
     def stream(self, key: str) -> Iterator[bytes]:
         body = self.get(key)
         for first in range(0, len(body), CHUNK_BYTES):

@@ -34,8 +34,12 @@ class MemoryDeadLetters:
         now = self._effects.now()
         found: list[ReceivedLetter] = []
         for letter in self._queue.dead_letters:
-            handling = self._handled.setdefault(letter.id, _Handling())
-            if handling.visible_at > now or len(found) == min(most, QUEUE_BATCH_MAX):
+            if len(found) == min(most, QUEUE_BATCH_MAX):
+                break
+            handling = self._handled.get(letter.id)
+            if not handling:
+                handling = self._handled[letter.id] = _Handling()
+            if handling.visible_at > now:
                 continue
             handling.receives += 1
             handling.visible_at = now + seconds * 1000

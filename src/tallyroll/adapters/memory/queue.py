@@ -156,9 +156,12 @@ class MemoryQueue:
         now = self._effects.now()
         visible = delayed = in_flight = 0
         for held in self._held.values():
-            visible += held.visible_at <= now
-            delayed += held.visible_at > now and not held.receives
-            in_flight += held.visible_at > now and held.receives > 0
+            if held.visible_at <= now:
+                visible += 1
+            elif held.receives:
+                in_flight += 1
+            else:
+                delayed += 1
         return Backlog(visible, in_flight, delayed)
 
     def backlog(self, since: int, invocations_since: int | None = None) -> Backlog:

@@ -203,6 +203,11 @@ class MemoryStore(MemoryTables):
         records = tuple(record for record in page if isinstance(record, Record))
         return RecordPage(records, more=len(found) > limit)
 
+    def records_eventually(
+        self, spec: Spec, key: str, shard: int, after: str, limit: int, before: str = ""
+    ) -> RecordPage:
+        return self.records(spec, key, shard, after, limit, before)
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         items = self.items(spec.table)
         tallies = {}

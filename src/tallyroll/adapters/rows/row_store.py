@@ -196,6 +196,8 @@ class RowStore:
                 return RecordPage(tuple(counted), page.more)
             after = page.records[-1].id
 
+    records_eventually = records
+
     def tallies(self, spec: Spec, keys: Sequence[str]) -> dict[str, Tally]:
         """Until the gates are shut, the sums of the rows; once folded, those of the stripes."""
         distinct = list(dict.fromkeys(keys))

@@ -1,8 +1,8 @@
 """Makes an archive as Parquet of one in DynamoDB's layout, which stays; and proves it.
 
 It is proven only once it was read back from the bucket: as the same items, whose records agree with
-their tallies per key. A run that is ended early leaves no proof, and the next one begins that
-window again: equal files have equal keys.
+their tallies per key. A run that is ended early leaves no proof. The next one proves what is whole,
+and begins any other window again: equal files have equal keys.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tallyroll.archive.chunked import Waiting
@@ -20,13 +22,21 @@ from tallyroll.archive.layout import (
     ArchivedItem,
     ParquetFile,
     ParquetManifest,
+    is_parquet,
     parquet_manifest_key,
     parquet_prefix,
     parse_prefix,
     proof_key,
 )
 from tallyroll.archive.parquet.files import EVENTS, REST, ParquetWriter
-from tallyroll.archive.parquet.rows import ChunksOf, added, alone, converted, item_digest
+from tallyroll.archive.parquet.rows import (
+    ChunksOf,
+    added,
+    alone,
+    converted,
+    item_digest,
+    text_digest,
+)
 from tallyroll.archive.parquet.source import ParquetItems, manifest_digest
 from tallyroll.archive.verification import ArchiveReading
 from tallyroll.errors import ProofMismatch
@@ -39,6 +49,7 @@ from tallyroll.ports.effects import Effects
 from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
+CONVERTING, PROVING = "converting", "proving"
 Watch = Callable[[ArchiveReading, Archive, str], Iterator[ArchivedItem]]
 """The items of a pass over an archive, watched as they are read."""
 
@@ -65,15 +76,20 @@ class Compaction:
     def compact(self, archive: Archive) -> Archive:
         """The archive as Parquet of a proven archive, proven as well.
 
-        Raises ProofMismatch if the archive is not whole or has no proof, if it holds what cannot be
+        What an earlier run wrote, manifest and all, is proven as it is, or else made again. Raises
+        ProofMismatch if the archive is not whole or has no proof, if it holds what cannot be
         unpacked, or if what was written is not read back as it was.
         """
         if not archive.proven or archive.problem:
             raise ProofMismatch([f"{archive.prefix}: {archive.problem or 'it is not proven'}"])
+        for written in find(self._bucket, self._effects, archive.prefix):
+            if written.complete and is_parquet(written.prefix):
+                with suppress(ProofMismatch):
+                    return self._proven(written.prefix, archive)
         reading = ArchiveReading(self._bucket, archive, self._codec, self._totals)
         with tempfile.TemporaryDirectory(prefix="tallyroll-") as folder:
             prefix = self._written(reading, Path(folder))
-        return self._proven(prefix, reading)
+        return self._proven(prefix, archive)
 
     def _written(self, reading: ArchiveReading, folder: Path) -> str:
         """Write files, corrections and, at the end, the manifest; the prefix."""
@@ -81,7 +97,7 @@ class Compaction:
         window = archive.place.window
         writer = ParquetWriter(folder, window)
         try:
-            found = self._watch(reading, archive, "converting")
+            found = self._watch(reading, archive, CONVERTING)
             digest = convert(reading, found, writer, self._codec)
             events, rest = writer.finish()
         finally:
@@ -110,17 +126,18 @@ class Compaction:
     def _body(self, key: str) -> bytes:
         return self._bucket.get(key)
 
-    def _proven(self, prefix: str, source: ArchiveReading) -> Archive:
-        """Read what was written, compare it with what it was made of, and prove it."""
+    def _proven(self, prefix: str, source: Archive) -> Archive:
+        """Read what was written, compare it with the proof of what it was made of, and prove it.
+        The manifest says which items that had.
+        """
         place = parse_prefix(prefix)
         assert place
         archive = detailed(self._bucket, Archive(prefix, place, 0, parquet_manifest_key(prefix)))
         items = ParquetItems(self._bucket, prefix, self._codec)
-        again = ArchiveReading(self._bucket, archive, self._codec, self._totals, items)
-        for _ in self._watch(again, archive, "proving"):
+        judged = replace(archive, proof=source.proof)
+        again = ArchiveReading(self._bucket, judged, self._codec, self._totals, items)
+        for _ in self._watch(again, archive, PROVING):
             pass
-        if again.counted != source.counted:
-            again.findings.add(f"{prefix}: its counts are not those of {source.archive.prefix}")
         _raise(again.compared())
         if not archive.proven:
             self._write_proof(prefix, again)
@@ -161,19 +178,29 @@ def convert(
     """
     total = 0
 
-    def add(found: ArchivedItem, record: Record, chunks_of: ChunksOf | None = None) -> None:
+    def add(
+        found: ArchivedItem,
+        record: Record,
+        chunks_of: ChunksOf | None = None,
+        *,
+        usual: bool = False,
+    ) -> None:
         try:
-            writer.add(converted(record, found.item, codec, chunks_of))
+            writer.add(converted(record, found.item, codec, chunks_of, usual=usual))
         except ValueError as error:
             reading.findings.add(f"{found.file} line {found.line}: {error}")
 
     with Waiting() as waiting:
         for found in items:
+            holds = found.holds
+            if isinstance(holds, Record) and not holds.in_chunks:
+                text = codec.spelled(holds, found.item)
+                total = added(total, text_digest(text) if text else item_digest(found.item))
+                add(found, holds, usual=text is not None)
+                continue
             total = added(total, item_digest(found.item))
-            if isinstance(found.holds, Chunk) or found.in_chunks:
+            if isinstance(holds, Record | Chunk):
                 waiting.add(found)
-            elif isinstance(found.holds, Record):
-                add(found, found.holds)
             else:
                 writer.add_alone(alone(found.item))
                 if isinstance(found.holds, Tombstone):

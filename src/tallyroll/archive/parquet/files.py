@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallyroll.archive.parquet.large import LargeTexts
 from tallyroll.archive.parquet.rows import Converted, EventRow, Rest
 from tallyroll.errors import ProofMismatch, Refused, UsageError
 from tallyroll.model.amounts import format_amount
@@ -22,18 +23,23 @@ from tallyroll.model.windows import WindowId
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-GROUP_ROWS = 8_192
+GROUP_ROWS = 32_768
+GROUP_BYTES = "16MB"  # in memory; rows with large payloads are in smaller groups
 FILE_BYTES = 64 * 1024 * 1024  # about: a file is put into the bucket from memory
 MEMORY = "240MB"  # of DuckDB, which sorts the rest on disk
-ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 2_048  # as many as DuckDB has in a vector
 EVENTS, REST = "events", "rest"
-# How DuckDB reads what `csv` writes. No text in a column that may be empty has no characters.
-_AS_CSV = (
-    "header = false, auto_detect = false, delim = ',', quote = '\"', escape = '\"',"
-    # A payload has at most 1 MiB, of which quotes are doubled. Buffers count to the memory.
-    " max_line_size = 4194304, buffer_size = 8388608, parallel = false"
+DUCKDB = "DuckDB"  # the code of what it cannot do, as a rule in its memory
+# How DuckDB reads the rows that wait. An empty text is NULL: what may be missing is never empty.
+_AS_TEXT = (
+    # A payload has at most 1 MiB. Buffers count to the memory.
+    "header = false, auto_detect = false, max_line_size = 4194304, buffer_size = 8388608,"
+    " parallel = false"
 )
-_EVENT_COLUMNS = {
+_END = "\x1f"  # of a column; no valid key or id has one, nor JSON
+_PLAIN = f"delim = '{_END}', quote = '', escape = '', new_line = '\\n'"
+_QUOTED = "delim = ',', quote = '\"', escape = '\"', new_line = '\\r\\n'"
+_COLUMNS = {
     "key": "VARCHAR",
     "begun": "BIGINT",
     "record": "VARCHAR",
@@ -44,11 +50,6 @@ _EVENT_COLUMNS = {
     "payload_ref": "VARCHAR",
     "shard": "INTEGER",
     "digest": "VARCHAR",
-}
-_REST_COLUMNS = {
-    "key": "VARCHAR",
-    "begun": "BIGINT",
-    "record": "VARCHAR",
     "rows": "INTEGER",
     "format": "VARCHAR",
     "slot": "INTEGER",
@@ -57,6 +58,14 @@ _REST_COLUMNS = {
     "items": "VARCHAR",
 }
 _STONE_COLUMNS = {"key": "VARCHAR", "record": "VARCHAR", "index": "INTEGER"}
+_ENDS = len(_COLUMNS) - 1
+_NO_EVENT = _END * 10
+_NO_REST = f"{_END * 5}\n"
+EVENT_COLUMNS = (
+    "key, id, packet, ts, replace(value::VARCHAR, '.', ''), payload, payload_ref, shard, digest, n,"
+    ' "window", retracted'
+)
+REST_COLUMNS = "rows, format, slot, stripe, more, items"
 _ID = 'if("index" IS NULL, record, record || \':\' || "index")'
 
 
@@ -71,32 +80,46 @@ class ParquetWriter:
         self._window = window
         self._texts = {
             name: (folder / f"{name}.csv").open("w", newline="", encoding="utf-8")
-            for name in (EVENTS, REST, "retracted")
+            for name in ("plain", "quoted", "retracted")
         }
-        self._rows = {name: csv.writer(file).writerow for name, file in self._texts.items()}
-        self._events = csv.writer(self._texts[EVENTS]).writerows
+        self._write = self._texts["plain"].write
+        self._quoted = csv.writer(self._texts["quoted"]).writerow
+        self._stones = csv.writer(self._texts["retracted"]).writerow
         self._retracted = False
+        self._large = LargeTexts(folder)
 
     def add(self, converted: Converted) -> None:
-        """Add a record."""
+        """Add a record: a line an event, of which the first has the rest, too."""
         rows, rest = converted
-        first = rows[0]
-        key, at, record = first.key, first.ts, first.record
-        digest = first.digest.hex()
-        self._events(
-            (key, at, record, row[2], row[3], format_amount(row[4]), *row[5:8], digest)
-            for row in rows
-        )
-        self._rows[REST]((key, at, record, *rest))
+        text = _lines(rows, rest)
+        if self._large.may_have(text):
+            rows, rest = self._large.apart(converted)
+            text = _lines(rows, rest)
+        if (text.count(_END), text.count("\n")) == (_ENDS * len(rows), len(rows)) and (
+            "\r" not in text
+        ):
+            self._write(text)
+        else:
+            self._add_quoted(rows, rest)
+
+    def _add_quoted(self, rows: Sequence[EventRow], rest: Rest) -> None:
+        """Add what has a control character, as no record has that a release has stored."""
+        begun = rows[0].ts
+        more: tuple[Any, ...] = rest
+        for key, record, *event, value, payload, reference, shard, digest in rows:
+            name = key, begun, record
+            place = payload, reference, shard, digest.hex()
+            self._quoted((*name, *event, format_amount(value), *place, *more))
+            more = (None,) * len(rest)
 
     def add_alone(self, rest: Rest) -> None:
         """Add an item that is no record's."""
-        self._rows[REST]((None, None, None, *rest))
+        self._write(f"{_NO_EVENT}{_rest(self._large.alone(rest))}\n")
 
     def retract(self, key: str, record: str, index: int | None) -> None:
         """Mark the event of this record as retracted, or that of this index in a packet."""
         self._retracted = True
-        self._rows["retracted"]((key, record, index))
+        self._stones((key, record, index))
 
     def finish(self) -> tuple[list[Path], list[Path]]:
         """Write the files; the paths of those of the events, and of the rest."""
@@ -104,50 +127,93 @@ class ParquetWriter:
             file.close()
         gone = "false"
         if self._retracted:
-            stones = self._csv("retracted", _STONE_COLUMNS)
+            stones = self._read("retracted", _STONE_COLUMNS, _QUOTED)
             event = '(key, record, ifnull("index", -1))'  # no event of a packet has the index -1
             gone = f"{event} IN (SELECT {event} FROM {stones})"  # noqa: S608 (own names)
         events = (
             f'SELECT key, {_ID} AS id, ts, {quoted(self._window)} AS "window", value, payload,'  # noqa: S608 (own names)
             ' 1::INTEGER AS n, if("index" IS NULL, NULL, record) AS packet, shard,'
             f" unhex(digest) AS digest, {gone} AS retracted, payload_ref"
-            f' FROM {EVENTS} ORDER BY key, begun, record, "index"'
+            ' FROM waiting WHERE ts IS NOT NULL ORDER BY key, begun, record, "index"'
         )
         rest = (
-            "SELECT rows, format, slot, stripe, more, items"  # noqa: S608 (own names)
-            f" FROM {REST} ORDER BY key NULLS LAST, begun, record, items"
+            "SELECT rows, format, slot, stripe, more, items"
+            " FROM waiting WHERE rows IS NOT NULL ORDER BY key NULLS LAST, begun, record, items"
         )
-        return (
-            self._copied(events, EVENTS, _EVENT_COLUMNS),
-            self._copied(rest, REST, _REST_COLUMNS),
-        )
-
-    def _csv(self, name: str, columns: dict[str, str]) -> str:
-        path = quoted(str(self._folder / f"{name}.csv"))
-        return f"read_csv({path}, columns = {columns}, {_AS_CSV})"
-
-    def _copied(self, query: str, name: str, columns: dict[str, str]) -> list[Path]:
-        """Write the files of a query on the table of this name. Sorted as they are read, a million
-        rows of text would not fit into the memory; a table lies on disk.
-        """
-        folder = self._folder / name
         try:
-            self._connection.execute(f"CREATE TEMP TABLE {name} AS FROM {self._csv(name, columns)}")
-            (self._folder / f"{name}.csv").unlink()
+            # Sorted as they are read, a million rows of text would not fit into the memory; a
+            # table lies on disk.
             self._connection.execute(
-                f"COPY ({query}) TO {quoted(str(folder))} (FORMAT parquet, COMPRESSION zstd,"
-                f" ROW_GROUP_SIZE {GROUP_ROWS}, FILE_SIZE_BYTES {FILE_BYTES})"
+                f"CREATE TEMP TABLE waiting AS FROM {self._read('plain', _COLUMNS, _PLAIN)}"
+                f" UNION ALL FROM {self._read('quoted', _COLUMNS, _QUOTED)}"
             )
+            (self._folder / "plain.csv").unlink()
+            return self._copied(events, EVENTS, "payload"), self._copied(rest, REST, "items")
         except self._error as error:
-            raise Refused(f"DuckDB: {str(error).splitlines()[0]}", "DuckDB") from None
-        self._connection.execute(f"DROP TABLE {name}")
+            raise Refused(f"DuckDB: {str(error).splitlines()[0]}", DUCKDB) from None
+
+    def _read(self, name: str, columns: dict[str, str], written: str) -> str:
+        path = quoted(str(self._folder / f"{name}.csv"))
+        return f"read_csv({path}, columns = {columns}, {_AS_TEXT}, {written})"
+
+    def _copied(self, query: str, name: str, large: str) -> list[Path]:
+        """The files of the results of a query, whose column `large` may have large texts."""
+        folder = self._folder / name
+        parts: list[Path] = []
+        if self._large.used:
+            query, parts = self._with_large(query, large)
+        self._connection.execute(
+            f"COPY ({query}) TO {quoted(str(folder))} (FORMAT parquet, COMPRESSION zstd,"
+            f" ROW_GROUP_SIZE {GROUP_ROWS}, ROW_GROUP_SIZE_BYTES '{GROUP_BYTES}',"
+            f" FILE_SIZE_BYTES {FILE_BYTES})"
+        )
+        for part in parts:
+            part.unlink()
         return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
+
+    def _with_large(self, query: str, large: str) -> tuple[str, list[Path]]:
+        """A query for the same results with the large texts themselves, and the files it reads."""
+        types = dict(self._rows(f"SELECT column_name, column_type FROM (DESCRIBE {query})"))  # noqa: S608 (own names)
+        binary = [place for place, of in enumerate(types.values()) if of == "BLOB"]
+        parts = self._large.written(self._rows(query), [*types].index(large), binary)
+        texts = {name: "VARCHAR" if of == "BLOB" else of for name, of in types.items()}
+        whole = [f"unhex({name}) AS {name}" for name, of in types.items() if of == "BLOB"]
+        replaced = f" REPLACE ({', '.join(whole)})" if whole else ""
+        read = f"read_csv({[*map(str, parts)]}, columns = {texts}, {_AS_TEXT}, {_QUOTED})"
+        return f"SELECT *{replaced} FROM {read}", parts  # noqa: S608 (own names)
+
+    def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
+        found = self._connection.execute(query)
+        while some := found.fetchmany(ROWS_AT_ONCE):
+            yield from some
 
     def close(self) -> None:
         """Close DuckDB and what waits."""
+        self._large.close()
         for file in self._texts.values():
             file.close()
         self._connection.close()
+
+
+def _lines(rows: Sequence[EventRow], rest: Rest) -> str:
+    key, record, _, begun, *_, shard, digest = rows[0]
+    name = f"{key}{_END}{begun}{_END}{record}{_END}"
+    place = f"{_END}{shard}{_END}{digest.hex()}{_END}"
+    first, *others = [
+        f"{name}{'' if index is None else index}{_END}{ts}{_END}{value}e-6{_END}{payload or ''}"
+        f"{_END}{reference or ''}{place}"
+        for _, _, index, ts, value, payload, reference, _, _ in rows
+    ]
+    return f"{first}{_rest(rest)}\n{_NO_REST.join([*others, ''])}"
+
+
+def _rest(rest: Rest) -> str:
+    """The columns of a rest as text."""
+    rows, form, slot, stripe, more, items = rest
+    return (
+        f"{rows}{_END}{form or ''}{_END}{'' if slot is None else slot}{_END}"
+        f"{'' if stripe is None else stripe}{_END}{more or ''}{_END}{items or ''}"
+    )
 
 
 class ParquetReader:
@@ -180,29 +246,34 @@ class ParquetReader:
             )
 
     def _events_read(self) -> Iterator[tuple[Any, ...]]:
-        return self._read(
-            self._events,
-            "key, id, packet, ts, replace(value::VARCHAR, '.', ''), payload, payload_ref, shard,"
-            ' digest, n, "window", retracted',
-        )
+        return self._read(self._events, EVENT_COLUMNS)
 
     def _rest_read(self) -> Iterator[Rest]:
-        found = self._read(self._rest, "rows, format, slot, stripe, more, items")
-        return (Rest(*row) for row in found)
+        return (Rest(*row) for row in self._read(self._rest, REST_COLUMNS))
 
-    def _read(self, paths: Sequence[Path], columns: str) -> Iterator[tuple[Any, ...]]:
-        connection, failed = connected(self._folder)
+    def _connected(self) -> tuple[DuckDBPyConnection, type[Exception]]:
+        return connected(self._folder)
+
+    def _read(
+        self, paths: Sequence[Path], columns: str, where: str = "true", *given: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of some files `where` a condition holds, with what is given for $2, $3 ..."""
+        connection, failed = self._connected()
         with connection:
             for path in paths:
                 try:
                     connection.execute(
-                        f"SELECT {columns} FROM read_parquet(?, hive_partitioning = false)",  # noqa: S608 (own names)
-                        [str(path)],
+                        f"SELECT {columns} FROM read_parquet($1, hive_partitioning = false,"  # noqa: S608 (own names)
+                        f" file_row_number = true) WHERE {where}",
+                        [str(path), *given],
                     )
                     while some := connection.fetchmany(ROWS_AT_ONCE):
                         yield from some
                 except failed as error:
-                    what = f"{path.parent.name}/{path.name}: {str(error).splitlines()[0]}"
+                    said = str(error).splitlines()[0]
+                    if type(error).__name__ == "OutOfMemoryException":
+                        raise Refused(f"DuckDB: {said}", DUCKDB) from None
+                    what = f"{path.parent.name}/{path.name}: {said}"
                     raise ProofMismatch([what]) from None
 
 
@@ -242,6 +313,15 @@ class Numbered:
         if retracted:
             self._on_retracted(key, record, index)
         return EventRow(key, record, index, ts, int(value), payload, reference, shard, digest)
+
+
+def installed() -> bool:
+    """Whether there is a DuckDB that works here."""
+    try:
+        import duckdb  # noqa: F401, PLC0415 (an extra, which only Parquet needs)
+    except ImportError:
+        return False
+    return True
 
 
 def connected(folder: Path) -> tuple[DuckDBPyConnection, type[Exception]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tallyroll.ports.store import ItemCodec
 from tallyroll.ports.totals import Totals
 
 ROWS_AT_ONCE = 1_000
+EXAMPLE = "SELECT key, sum(value) FROM events GROUP BY key"
 _EMPTY = (
     "SELECT NULL::VARCHAR AS key, NULL::VARCHAR AS id, NULL::BIGINT AS ts, NULL::VARCHAR AS"
     ' "window", NULL::DECIMAL(38, 6) AS value, NULL::VARCHAR AS payload, NULL::INTEGER AS n,'
@@ -97,7 +99,7 @@ class ArchiveQueries:
 
     def rows(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """The names of the columns of a query's answer, and its rows. The query reaches no files
-        but these. Raises UsageError for a query that DuckDB refuses.
+        but these. Raises UsageError for a query that DuckDB refuses; so do rows that fail late.
         """
         connection, failed = connected(self._folder)
         names = [quoted(str(path)) for path in self._paths]
@@ -115,18 +117,26 @@ class ArchiveQueries:
         connection.execute(f"SET allowed_directories = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        try:
+        with _refused(failed):
+            if not connection.extract_statements(query):
+                raise UsageError(f"query {query!r}: it is empty; give SQL, such as {EXAMPLE!r}")
             connection.execute(query)
-        except failed as error:
-            raise UsageError(f"DuckDB: {error}") from None
         described = connection.description or ()
 
         def fetched() -> Iterator[tuple[Any, ...]]:
-            with connection:
+            with connection, _refused(failed):
                 while some := connection.fetchmany(ROWS_AT_ONCE):
                     yield from some
 
         return [str(column[0]) for column in described], fetched()
+
+
+@contextmanager
+def _refused(failed: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except failed as error:
+        raise UsageError(f"DuckDB: {error}") from None
 
 
 def chosen(archives: Sequence[Archive]) -> list[Archive]:

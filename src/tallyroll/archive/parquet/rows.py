@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from tallyroll.errors import Refused
 from tallyroll.model.amounts import format_amount
-from tallyroll.model.formats.json_texts import canonical
+from tallyroll.model.formats.json_texts import canonical, spaced
 from tallyroll.model.formats.payloads import (
     CHUNKED,
     FORMAT_DEFLATED,
+    FORMAT_JSON,
     FORMAT_PACKET,
     LOGS,
     Chunk,
@@ -30,7 +31,7 @@ from tallyroll.model.formats.payloads import (
 from tallyroll.model.formats.references import FORMAT_REFERENCE, Reference
 from tallyroll.model.items import StoredItem
 from tallyroll.model.records import Record
-from tallyroll.model.stored import StoredEvent, events_of, whole
+from tallyroll.model.stored import StoredEvent, check_held, events_of, packed_events, whole
 from tallyroll.ports.store import ItemCodec
 
 _SUM_BYTES = 8
@@ -86,11 +87,38 @@ ChunksOf = Callable[[str, str, int], Iterable[Chunk]]
 
 
 def converted(
-    record: Record, item: StoredItem, codec: ItemCodec, chunks_of: ChunksOf | None = None
+    record: Record,
+    item: StoredItem,
+    codec: ItemCodec,
+    chunks_of: ChunksOf | None = None,
+    *,
+    usual: bool = False,
 ) -> Converted:
     """The rows of a record, and what else its item and those of its chunks hold. `chunks_of` gives
-    the chunks of a key and a record id. Raises ValueError if the record cannot be unpacked.
+    the chunks of a key and a record id. `usual` says that the item is known to be the record's.
+    Raises ValueError if the record cannot be unpacked.
     """
+    if record.in_chunks:
+        return _converted(record, item, codec, chunks_of)
+    rows, t0 = _rows(record)
+    more, same = None, True
+    if record.format != FORMAT_JSON or record.keys or record.plain:
+        own = _more(record, record, (), t0)
+        more = canonical(own) if own else None
+        try:
+            same = _data(rows, record.format, own) == record.data
+        except ValueError:
+            same = False
+    rest = Rest(len(rows), record.format, record.slot, record.stripe, more)
+    if same and (usual or codec.item_of(record).attributes == item.attributes):
+        return Converted(rows, rest)
+    return Converted(rows, Rest(len(rows), items=_text([item])))
+
+
+def _converted(
+    record: Record, item: StoredItem, codec: ItemCodec, chunks_of: ChunksOf | None
+) -> Converted:
+    """The same for a record with its data in chunks."""
     chunks: list[Chunk] = []
 
     def kept(key: str, record_id: str, count: int) -> list[Chunk]:
@@ -101,9 +129,9 @@ def converted(
         content = whole(record, kept)
     except Refused as error:
         raise ValueError(str(error)) from None
-    rows = [_row(content, event) for event in events_of(content)]
-    more = _more(content, record, chunks)
-    rest = Rest(len(rows), record.format, record.slot, record.stripe, more)
+    rows, t0 = _rows(content)
+    more = _more(content, record, chunks, t0)
+    rest = Rest(len(rows), record.format, record.slot, record.stripe, canonical(more))
     items = [item]
     manifest = manifest_in(record.data, record.format)
     if manifest and manifest.key == record.key:
@@ -131,19 +159,70 @@ def restored(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> list[Sto
     if rest.items is not None:
         held = json.loads(rest.items)
         return [StoredItem(each["pk"]["S"], each["sk"]["S"], each) for each in held]
-    first = rows[0]
-    if any(row[:2] != first[:2] or row.shard != first.shard for row in rows):
-        raise ValueError(f"rows of several records where one has {rest.rows}")
+    return [codec.item_of(each) for each in contents(rows, rest)]
+
+
+def contents(rows: Sequence[EventRow], rest: Rest) -> list[Record | Chunk]:
+    """The record that `rows` and `rest` were made of, then its chunks, where `rest` has no items.
+    Raises ValueError as `restored` does.
+    """
+    _check(rows, rest)
     more: dict[str, Any] = json.loads(rest.more) if rest.more else {}
-    form = rest.format.removeprefix(CHUNKED) if rest.format else None
+    form = _form(rest.format)
     data = _data(rows, form, more)
-    record = Record(
+    record = _record(rows, rest, more, data)
+    if "parts" not in more or data is None:
+        return [record]
+    first = rows[0]
+    chunks = _chunks(first.record, data, more)
+    expanded = len(data) if form == FORMAT_PACKET else len((first.payload or "").encode())
+    total = summed(chunk.digest for chunk in chunks)
+    manifest = ChunkManifest(more["of"], len(chunks), len(data), expanded, total)
+    whole_record = replace(record, data=manifest.encode())
+    return [whole_record, *(chunks if more["of"] == first.key else ())]
+
+
+def whole_of(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> Record:
+    """The record that `rows` and `rest` were made of, with its data, but as this Python compresses
+    it: equal in what it tells, not bit for bit. Raises ValueError if they do not belong together.
+    """
+    _check(rows, rest)
+    more: dict[str, Any] = json.loads(rest.more) if rest.more else {}
+    record = _record(rows, rest, more, None)
+    if rest.items is not None:
+        held = codec.parse(restored(rows, rest, codec)[0])
+        if not isinstance(held, Record):
+            raise ValueError(f"no record, but {held}")
+        if not held.in_chunks:
+            return held
+        record, more = held, {"t0": 0}
+    form = _form(record.format)
+    return replace(record, data=_data(rows, form, more, exact=False), format=form)
+
+
+def _check(rows: Sequence[EventRow], rest: Rest) -> None:
+    """Raise ValueError unless the rows are one record's."""
+    first = rows[0]
+    of = first.key, first.record, first.shard
+    if len(rows) > 1 and any((row.key, row.record, row.shard) != of for row in rows):
+        raise ValueError(f"rows of several records where one has {rest.rows}")
+
+
+def _form(form: str | None) -> str | None:
+    return form.removeprefix(CHUNKED) if form else None
+
+
+def _record(
+    rows: Sequence[EventRow], rest: Rest, more: dict[str, Any], data: bytes | None
+) -> Record:
+    first = rows[0]
+    return Record(
         key=first.key,
         id=first.record,
         shard=first.shard,
         ts=first.ts,
         n=len(rows),
-        amount=sum(row.value for row in rows),
+        amount=first.value if len(rows) == 1 else sum(row.value for row in rows),
         digest=first.digest,
         data=data,
         format=rest.format,
@@ -152,16 +231,6 @@ def restored(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> list[Sto
         plain="plain" in more,
         stripe=rest.stripe,
     )
-    if "parts" not in more or data is None:
-        return [codec.item_of(record)]
-    chunks = _chunks(first.record, data, more)
-    expanded = len(data) if form == FORMAT_PACKET else len((first.payload or "").encode())
-    total = summed(chunk.digest for chunk in chunks)
-    manifest = ChunkManifest(more["of"], len(chunks), len(data), expanded, total)
-    items = [codec.item_of(replace(record, data=manifest.encode()))]
-    if more["of"] == first.key:
-        items += map(codec.item_of, chunks)
-    return items
 
 
 def rows_of(items: Sequence[StoredItem], codec: ItemCodec) -> list[EventRow]:
@@ -176,7 +245,11 @@ def rows_of(items: Sequence[StoredItem], codec: ItemCodec) -> list[EventRow]:
 
 def item_digest(item: StoredItem) -> int:
     """A digest of all that an item holds, in any order of its attributes, below 2^128."""
-    text = json.dumps(item.attributes, sort_keys=True, ensure_ascii=False)
+    return text_digest(spaced(item.attributes))
+
+
+def text_digest(text: str) -> int:
+    """The same of the attributes' text."""
     return int.from_bytes(blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
 
 
@@ -189,6 +262,29 @@ def event_digest(key: str, record: str, index: int | None) -> int:
 def added(total: int, digest: int) -> int:
     """The sum of digests modulo 2^128."""
     return (total + digest) % _DIGESTS
+
+
+def _rows(record: Record) -> tuple[list[EventRow], int | None]:
+    """The rows of a record that is whole, and of a packet what it counts its times from (ms)."""
+    key, id_, shard, digest = record.key, record.id, record.shard, record.digest
+    if record.format == FORMAT_JSON and record.data is not None and record.n == 1:
+        try:
+            payload = record.data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"record {id_!r} cannot be unpacked: {error}") from None
+        row = EventRow(key, id_, None, record.ts, record.amount, payload, None, shard, digest)
+        return [row], None
+    if record.format == FORMAT_PACKET:
+        try:
+            t0, events = packed_events(record)
+        except Refused as error:
+            raise ValueError(f"record {id_!r} cannot be unpacked: {error}") from None
+        check_held(record, len(events), sum(amount for _, amount, _ in events))
+        return [
+            EventRow(key, id_, index, ts, amount, payload, None, shard, digest)
+            for index, (ts, amount, payload) in enumerate(events)
+        ], t0
+    return [_row(record, event) for event in events_of(record)], None
 
 
 def _row(record: Record, event: StoredEvent) -> EventRow:
@@ -206,7 +302,9 @@ def _row(record: Record, event: StoredEvent) -> EventRow:
     )
 
 
-def _more(content: Record, record: Record, chunks: Sequence[Chunk]) -> str | None:
+def _more(
+    content: Record, record: Record, chunks: Sequence[Chunk], t0: int | None
+) -> dict[str, Any]:
     """What neither rows nor the other columns say of a record whose data is `content`'s."""
     more: dict[str, Any] = {}
     if record.keys:
@@ -220,23 +318,25 @@ def _more(content: Record, record: Record, chunks: Sequence[Chunk]) -> str | Non
         more["ids"] = base64.b64encode(ids).decode()
         more["sent"] = [entry[-1] for entry in entries]
     if content.format == FORMAT_PACKET:
-        more["t0"] = json.loads(zlib.decompress(data))[0]
+        more["t0"] = t0
     if content.logged or content.format in (FORMAT_PACKET, FORMAT_DEFLATED):
         more["sum"] = _sum(data)
     if manifest := manifest_in(record.data, record.format):
         ordered = sorted(chunks, key=lambda each: each.number)
         more["of"] = manifest.key
         more["parts"] = [[each.shard, len(each.data)] for each in ordered]
-    return canonical(more) if more else None
+    return more
 
 
-def _data(rows: Sequence[EventRow], form: str | None, more: dict[str, Any]) -> bytes | None:
-    """The data of a record, before it is divided into chunks."""
-    first = rows[0]
+def _data(
+    rows: Sequence[EventRow], form: str | None, more: dict[str, Any], *, exact: bool = True
+) -> bytes | None:
+    """The data of a record, before it is divided into chunks. `exact` is bit for bit."""
+    first, wanted = rows[0], more.get("sum") if exact else None
     if form == FORMAT_PACKET:
         t0 = more["t0"]
         entries = [[row.ts - t0, format_amount(row.value), row.payload] for row in rows]
-        return _deflated(canonical([t0, entries]).encode(), more["sum"])
+        return _deflated(canonical([t0, entries]).encode(), wanted)
     if form in LOGS:
         t0 = more["t0"]
         logged = [
@@ -244,17 +344,19 @@ def _data(rows: Sequence[EventRow], form: str | None, more: dict[str, Any]) -> b
             for row, sent in zip(rows, more["sent"], strict=True)
         ]
         text = canonical([t0, logged]).encode()
-        return base64.b64decode(more["ids"]) + _deflated(text, more["sum"])
+        return base64.b64decode(more["ids"]) + _deflated(text, wanted)
     if form == FORMAT_REFERENCE and first.payload_ref is not None:
         of = json.loads(first.payload_ref)
         return Reference(of["bucket"], of["key"], of["bytes"], of["sha256"]).encode()
     if first.payload is None:
         return None
     text = first.payload.encode()
-    return _deflated(text, more["sum"]) if form == FORMAT_DEFLATED else text
+    return _deflated(text, wanted) if form == FORMAT_DEFLATED else text
 
 
-def _deflated(text: bytes, wanted: str) -> bytes:
+def _deflated(text: bytes, wanted: str | None) -> bytes:
+    if wanted is None:
+        return zlib.compress(text, 0)
     data = zlib.compress(text)
     if _sum(data) != wanted:
         raise ValueError(

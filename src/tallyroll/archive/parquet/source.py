@@ -25,13 +25,16 @@ from tallyroll.archive.parquet.rows import (
     EventRow,
     Rest,
     added,
+    contents,
     event_digest,
     item_digest,
     restored,
     rows_of,
+    text_digest,
 )
 from tallyroll.errors import Missing, ProofMismatch
-from tallyroll.model.items import StoredItem
+from tallyroll.model.items import Content, StoredItem
+from tallyroll.model.records import Record
 from tallyroll.model.retractions import Tombstone
 from tallyroll.model.windows import table_name
 from tallyroll.ports.bucket import Bucket
@@ -41,10 +44,19 @@ Fault = Callable[[str], None]
 
 
 class ParquetItems:
-    """The items of one archive as Parquet. Its files are fetched into a folder of their own."""
+    """The items of one archive as Parquet. Its files are fetched into a folder of their own; each
+    part of them calls `on_step`, which may raise an error to end that.
+    """
 
-    def __init__(self, bucket: Bucket, prefix: str, codec: ItemCodec) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        prefix: str,
+        codec: ItemCodec,
+        on_step: Callable[[], None] = lambda: None,
+    ) -> None:
         self._bucket = bucket
+        self._on_step = on_step
         self.prefix = prefix
         self._codec = codec
         self._folder = Path(tempfile.mkdtemp(prefix="tallyroll-"))
@@ -115,17 +127,14 @@ class ParquetItems:
 
     def _items(self, manifest: ParquetManifest, file: DataFile) -> Iterator[ArchivedItem]:
         events, rest = self._fetched(manifest.events), self._fetched(manifest.rest)
-        marks = _Marks()
+        marks = Marks()
         reader = ParquetReader(self._folder, events, rest)
         number = total = 0
         for rows, row_rest in reader.records(manifest.window, marks.marked):
-            for item in self._restored(rows, row_rest):
+            for item, holds in self._restored(rows, row_rest):
                 number += 1
-                total = added(total, item_digest(item))
-                try:
-                    holds = self._codec.parse(item)
-                except ValueError as error:
-                    raise ProofMismatch([f"{REST} item {number}: {error}"]) from None
+                text = self._codec.spelled(holds, item) if isinstance(holds, Record) else None
+                total = added(total, text_digest(text) if text else item_digest(item))
                 if isinstance(holds, Tombstone):
                     marks.wanted(holds)
                 yield ArchivedItem(item, holds, file.key, number)
@@ -135,15 +144,21 @@ class ParquetItems:
             raise ProofMismatch([f"{EVENTS}: items are not those that were archived"])
         marks.compare()
 
-    def _restored(self, rows: Sequence[EventRow], rest: Rest) -> list[StoredItem]:
+    def _restored(
+        self, rows: Sequence[EventRow], rest: Rest
+    ) -> Sequence[tuple[StoredItem, Content]]:
+        """The items of a record or another item, with what they hold."""
+        codec = self._codec
         try:
-            items = restored(rows, rest, self._codec)
-            if rest.items is not None and rows and rows_of(items, self._codec) != rows:
+            if rest.items is None:
+                return [(codec.item_of(each), each) for each in contents(rows, rest)]
+            items = restored(rows, rest, codec)
+            if rows and rows_of(items, codec) != rows:
                 raise ValueError("its rows are not those of its item")
+            return [(item, codec.parse(item)) for item in items]
         except (KeyError, TypeError, ValueError) as error:
             name = f"key {rows[0].key!r} id {rows[0].record!r}" if rows else "an item"
             raise ProofMismatch([f"{EVENTS}: {name}: {error}"]) from None
-        return items
 
     def _fetched(self, files: Sequence[ParquetFile]) -> list[Path]:
         paths = []
@@ -159,6 +174,7 @@ class ParquetItems:
         try:
             with part.open("wb") as target:
                 for chunk in self._bucket.stream(f"{self.prefix}/{file.name}"):
+                    self._on_step()
                     digest.update(chunk)
                     target.write(chunk)
         except Missing:
@@ -171,17 +187,19 @@ class ParquetItems:
         part.rename(path)
 
 
-class _Marks:
+class Marks:
     """Whether the rows that say that they were retracted are those that have tombstones."""
 
     def __init__(self) -> None:
         self._marked = self._wanted = (0, 0)
 
     def marked(self, key: str, record: str, index: int | None) -> None:
+        """Note the event of a row that says so."""
         count, total = self._marked
         self._marked = count + 1, added(total, event_digest(key, record, index))
 
     def wanted(self, tombstone: Tombstone) -> None:
+        """Note the event of a tombstone."""
         count, total = self._wanted
         digest = event_digest(tombstone.key, tombstone.id, tombstone.index)
         self._wanted = count + 1, added(total, digest)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from tallyroll.cdk import permissions
 from tallyroll.cdk.annotations import acknowledge, wildcard
+from tallyroll.cdk.code.layers import layer
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from tallyroll.cdk.ingest import Queues
+from tallyroll.cdk.optional_permissions import to_lock
 from tallyroll.cdk.schedules.compactor import (
     COMPACTOR_EVERY_MINUTES,
+    DUCKDB,
     acknowledged,
     make_compactor,
     may_put_tickets,
@@ -53,8 +57,11 @@ class Schedules(Construct):
         self.cleanup = _cleanup(self, settings, defaults, storage)
         self.dropper = _dropper(self, settings.name, defaults, storage)
         self.functions = [self.roller, self.cleanup, self.dropper]
+        self.duckdb: lambda_.ILayerVersion | None = None
         if settings.compacts:
-            self.functions.append(make_compactor(self, settings, defaults, storage))
+            self.duckdb = layer(self, "DuckDB", defaults.options, DUCKDB)
+            compactor = make_compactor(self, settings, defaults, storage, self.duckdb)
+            self.functions.append(compactor)
         self.role = iam.Role(
             self,
             "Role",
@@ -156,6 +163,7 @@ def _cleanup(
         timeout_seconds=CLEANUP_TIMEOUT_SECONDS,
         statements=[
             *permissions.of_cleanup(storage, pipeline, retracts=settings.retracts),
+            *to_lock(storage, permissions.archives(storage, pipeline)),
             *may_put_tickets(storage, settings),
         ],
     )

@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from tallyroll.cdk import optional_permissions, permissions
 from tallyroll.cdk.annotations import acknowledge, wildcard
-from tallyroll.cdk.code.layers import Packages, layer
+from tallyroll.cdk.code.layers import Packages
 from tallyroll.cdk.functions import FULL_CPU_MB, FunctionDefaults, PipelineFunction
 from tallyroll.cdk.storage import Storage
 from tallyroll.ports.bucket import TAG_PASSING, ticket_of
@@ -29,9 +29,13 @@ _TICKETS = "a ticket is named after its window; all are under the pipeline's own
 
 
 def make_compactor(
-    scope: Construct, settings: Settings, defaults: FunctionDefaults, storage: Storage
+    scope: Construct,
+    settings: Settings,
+    defaults: FunctionDefaults,
+    storage: Storage,
+    duckdb: lambda_.ILayerVersion,
 ) -> PipelineFunction:
-    """The function, with DuckDB in a layer that no other function has."""
+    """The function, with DuckDB from a layer."""
     pipeline = settings.name
     made = PipelineFunction(
         scope,
@@ -47,7 +51,7 @@ def make_compactor(
     resource.ephemeral_storage = lambda_.CfnFunction.EphemeralStorageProperty(
         size=COMPACTOR_DISK_MB
     )
-    made.function.add_layers(layer(scope, "DuckDB", defaults.options, DUCKDB))
+    made.function.add_layers(duckdb)
     archive = "an archive's keys name its window and attempt; all are under the pipeline's prefix"
     acknowledge(
         made.role,
@@ -71,6 +75,7 @@ def of_compactor(
         _allow(storage.catalog.table_arn, "dynamodb:GetItem"),
         _allow(permissions.archives(storage, pipeline), "s3:GetObject"),
         _allow(made, "s3:PutObject"),
+        *optional_permissions.to_lock(storage, made),
         *(_to_let_pass(permissions.archives(storage, pipeline), made) if expires else ()),
         _allow(_tickets(storage, pipeline), "s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
         _allow(storage.bucket.bucket_arn, "s3:ListBucket"),

@@ -62,6 +62,7 @@ def list_archives(
     until: Annotated[int | None, STARTS_UNTIL] = None,
     every: Annotated[bool, Parameter("--all", group=_SHOWN)] = False,
     athena: Annotated[str | None, Parameter(metavar="TABLE", group=_SHOWN)] = None,
+    parquet: bool = False,
     source: ArchiveSource = OWN_BUCKET,
     run: Run,
 ) -> int:
@@ -76,11 +77,14 @@ def list_archives(
 
     :param every: every attempt, also given-up ones
     :param athena: print the SQL that adds the proven ones to this table as partitions
+    :param parquet: with --athena: add those as Parquet, in place of those in DynamoDB's layout
     """
     access = ArchiveAccess(run, source)
     found = access.found(since, until)
+    if parquet and not athena:
+        raise UsageError("--parquet goes with --athena")
     if athena:
-        return _print_athena(athena, access, best(found))
+        return _print_athena(athena, access, best(found), parquet=parquet)
     shown = found if every else best(found)
     bucket = access.bucket.name
     run.screen.show(_LISTED, shown, lambda archive: _archive_json(archive, bucket), _archive_words)
@@ -124,7 +128,7 @@ def verify(
         chosen = best(access.found(since, until))
     done = []
     for archive in chosen:
-        reading = access.reading(archive, against_totals=against_totals)
+        reading = access.reading(archive, against_totals=against_totals, indexed=True)
         for _ in access.watched(reading, archive, "verifying"):
             pass
         verification = access.compared(reading)
@@ -190,11 +194,15 @@ app.command(compact)
 app.command(sql)
 
 
-def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]) -> int:
-    """Print ALTER TABLE ADD PARTITION for the proven archives; nothing else is ever queried."""
+def _print_athena(
+    table: str, access: ArchiveAccess, archives: Sequence[Archive], *, parquet: bool
+) -> int:
+    """Print ALTER TABLE ADD PARTITION for the proven archives of a layout; nothing else is ever
+    queried.
+    """
     if access.directory is not None:
         raise UsageError("--athena needs the bucket, not a copy: Athena reads S3")
-    proven = [archive for archive in archives if archive.proven and not archive.parquet]
+    proven = [archive for archive in archives if archive.proven and archive.parquet == parquet]
     if not proven:
         access.screen.tell("no proven archives: nothing to add")
         return 0
@@ -203,7 +211,8 @@ def _print_athena(table: str, access: ArchiveAccess, archives: Sequence[Archive]
         window = archive.place.window
         start = iso(window_start(window))
         columns = f"day='{start[:10]}', hour={int(start[11:13])}, window_id='{window}'"
-        location = f"s3://{access.bucket.name}/{archive.data_prefix}"
+        files = f"{archive.prefix}/events/" if parquet else archive.data_prefix
+        location = f"s3://{access.bucket.name}/{files}"
         partitions.append(f"  PARTITION ({columns}) LOCATION '{location}'")
     sys.stdout.write(f"ALTER TABLE {table} ADD IF NOT EXISTS\n" + "\n".join(partitions) + ";\n")
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from cyclopts import Parameter
 from tallyroll.archive.parquet.queries import ArchiveQueries, chosen
 from tallyroll.cli.archive.sources import OWN_BUCKET, ArchiveAccess, ArchiveSource
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run
-from tallyroll.cli.screen import number_of
+from tallyroll.cli.screen import Cell, number_of
 from tallyroll.errors import ProofMismatch, UsageError
 
 _COPIES = "corrections are those of the copies: what was taken back later is among the events"
@@ -78,10 +80,11 @@ def sql(
             writer.writerow(columns)
             writer.writerows(map(_plain, rows))
         elif screen.json:
+            names = _numbered(columns)
             for row in rows:
-                screen.emit(dict(zip(columns, _plain(row), strict=True)))
+                screen.emit(dict(zip(names, _plain(row), strict=True)))
         else:
-            screen.table(columns, map(_plain, rows))
+            screen.table(columns, (map(_cell, _plain(row)) for row in rows))
     first, last = found[0].place.window, found[-1].place.window
     windows = number_of(len(found), "window")
     screen.tell(f"of {windows}, {first} to {last}; those without a proven archive are left out")
@@ -91,14 +94,35 @@ def sql(
     return 0
 
 
+def _numbered(columns: Sequence[str]) -> list[str]:
+    """The names, each once: a later one of the same name has a number, as `key_1`."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 0
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
+
+
 def _plain(row: Iterable[Any]) -> list[Any]:
-    """Values as JSON has them: decimals and times as text, bytes in hexadecimal."""
+    """Values as JSON has them: decimals, times and what is no finite number as text, bytes in
+    hexadecimal.
+    """
     return [_value(value) for value in row]
+
+
+def _cell(value: Any) -> Cell:
+    """A value of `_plain` in a table."""
+    return value if value is None or isinstance(value, str | int) else json.dumps(value)
 
 
 def _value(value: Any) -> Any:
     match value:
-        case None | bool() | int() | float() | str():
+        case float():
+            return value if isfinite(value) else str(value)
+        case None | bool() | int() | str():
             return value
         case Decimal():
             return format(value, "f")

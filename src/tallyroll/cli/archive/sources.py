@@ -114,12 +114,14 @@ class ArchiveAccess:
             if not key.startswith(progress_dir(archive.prefix)):
                 yield key, size
 
-    def reading(self, archive: Archive, *, against_totals: bool) -> ArchiveReading:
+    def reading(
+        self, archive: Archive, *, against_totals: bool, indexed: bool = False
+    ) -> ArchiveReading:
         """A pass over an archive."""
         totals = self.made.totals if against_totals else None
         codec = self.made.codec
         source = ParquetItems(self.bucket, archive.prefix, codec) if archive.parquet else None
-        return ArchiveReading(self.bucket, archive, codec, totals, source)
+        return ArchiveReading(self.bucket, archive, codec, totals, source, indexed=indexed)
 
     def watched(
         self, reading: ArchiveReading, archive: Archive, doing: str

@@ -5,6 +5,8 @@ gives its exit status.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -12,13 +14,16 @@ from cyclopts import App, Parameter
 
 from tallyroll.cli.arguments import SINCE, UNTIL, Run, instant, up_to
 from tallyroll.cli.screen import Cell, known, some
-from tallyroll.errors import UsageError
+from tallyroll.errors import StoreError, UsageError
 from tallyroll.limits import SHARDS_MAX
 from tallyroll.model.amounts import format_amount
 from tallyroll.model.states import Wish
 from tallyroll.model.totals import Listed
 from tallyroll.model.windows import iso
+from tallyroll.operations.heat.logging_advice import log_advice
 from tallyroll.operations.heat.wishes import HotKey, WishDesk
+from tallyroll.pipeline import Pipeline
+from tallyroll.planning.alternatives import LogAdvice
 from tallyroll.reads.counts import sums_json
 from tallyroll.reads.http import required_key
 
@@ -123,7 +128,8 @@ def list_keys(
     shards (100 are looked at), and why: wish, option (hot_shards), throttles or
     rate. Then the changes in coming windows that are frozen, and wishes for
     windows that are not. `lacks` names a wish that a window was frozen without,
-    as by a roller of an older release: exit status 1.
+    as by a roller of an older release: exit status 1. Messages tell what a log of
+    its events without ids would save, for keys that writers noted as hot.
 
     For example:
       tallyroll keys list --since today --prefix candidate- --json
@@ -159,7 +165,8 @@ def _list_hot(run: Run) -> int:
     made, screen = run.pipeline(), run.screen
     desk = WishDesk(made.catalog, run.calendar(made), made.effects)
     found = desk.hot_keys()
-    screen.show(_LISTED, found, _hot_json, _hot_words)
+    advised = {each.key: each for each in _logs_advised(run, made)}
+    screen.show(_LISTED, found, partial(_hot_json, advised=advised), _hot_words)
     if not found:
         screen.tell("no key has shards of its own, and there is no wish")
     for one in found:
@@ -169,7 +176,22 @@ def _list_hot(run: Run) -> int:
                 f" {one.wish.shards:,} shards: did a roller of an older release run?"
                 " tallyroll windows list shows the windows that follow"
             )
+    for advice in advised.values():
+        screen.tell(advice.text)
     return DONE_IN_PART if any(one.lacks for one in found) else DONE
+
+
+def _logs_advised(run: Run, made: Pipeline) -> list[LogAdvice]:
+    """The keys that writers noted as hot in the current window, and that would gain from a log."""
+    now = made.effects.now()
+    window = run.calendar(made).grid.at(now).id
+    spec = made.catalog.specs([window]).get(window)
+    if spec is None or not made.store.metering_of(spec.table).tallied:
+        return []
+    keys = [*dict.fromkeys([*spec.hot, *made.catalog.hot(window)])]
+    with suppress(StoreError):  # it is no part of what was asked for
+        return log_advice(made.store, spec, keys, now) if keys else []
+    return []
 
 
 def _wish_json(wish: Wish) -> dict[str, Any]:
@@ -178,7 +200,8 @@ def _wish_json(wish: Wish) -> dict[str, Any]:
     )
 
 
-def _hot_json(one: HotKey) -> Mapping[str, Any]:
+def _hot_json(one: HotKey, advised: Mapping[str, LogAdvice]) -> Mapping[str, Any]:
+    ways = advised.get(one.key)
     wish = one.wish and {**_wish_json(one.wish), "made": iso(one.wish.at)}
     return {"key": one.key, "window": one.window, "lacks": one.lacks} | known(
         shards=one.shards,
@@ -186,6 +209,7 @@ def _hot_json(one: HotKey) -> Mapping[str, Any]:
         since=one.since,
         why=one.why or None,
         wish=wish,
+        log=ways and ways.as_json(),
     )
 
 

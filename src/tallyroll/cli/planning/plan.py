@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -32,7 +33,7 @@ from tallyroll.planning.bulk import BulkLoad, bulk_of, bulk_plan
 from tallyroll.planning.costs import CostLine, deleting_month, dollars_of, month_of
 from tallyroll.planning.keys import score_lines, scored_key
 from tallyroll.planning.lines import as_json, lines_of
-from tallyroll.planning.load import PeakLoad, Sample, sampled
+from tallyroll.planning.load import LoggedKey, PeakLoad, Sample, sampled
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.settings import Settings
 
@@ -45,8 +46,9 @@ def _length(text: str) -> int | str:
 
 
 _LENGTH = Parameter(metavar="TIME", converter=read_by(_length), n_tokens=1)
+_LOGS = Parameter(metavar="JSON", converter=read_by(partial(Settings.read, "logs")), n_tokens=1)
 _OF_READS = {"reads_per_second": "--reads", "staleness_seconds": "--staleness"}
-_OF_FILES = {**_OF_READS, "packed": "--packed", "keys_asked": "--asked"}
+_OF_FILES = {**_OF_READS, "packed": "--packed", "logs": "--logs", "keys_asked": "--asked"}
 _OF_BULK = {
     "events_per_second": "--within is too short: events a second of",
     "hottest_per_second": "--within is too short: events a second of the hottest key,",
@@ -68,6 +70,7 @@ class LoadOptions:
     :param event_bytes: bytes of an event as it is sent (128 by default)
     :param distinct: how many keys a window has (1000 by default; 1 with --hottest as --rate)
     :param packed: events in a packet, up to 1000 (1 by default: ids of their own)
+    :param logs: keys whose plain events are logged, with events a second at the peak
     :param reads: counts a second that are asked for (0 by default)
     :param asked: how many keys counts are asked for of (all by default)
     :param staleness: how old a count may be, 1s by default; 0s: counts are not cached
@@ -79,6 +82,7 @@ class LoadOptions:
     event_bytes: Annotated[int, Parameter(metavar="N")] = 128
     distinct: Annotated[int, Parameter(metavar="N")] = 1_000
     packed: Annotated[int, Parameter(metavar="N")] = 1
+    logs: Annotated[Mapping[str, int] | None, _LOGS] = None
     reads: Annotated[float, RATE] = 0.0
     asked: Annotated[int | None, Parameter(metavar="N")] = None
     staleness: Annotated[int, DURATION] = 1_000
@@ -101,6 +105,7 @@ class LoadOptions:
             event_bytes=self.event_bytes,
             keys=1 if one else self.distinct,
             packed=self.packed,
+            logs={key: LoggedKey(rate, rate) for key, rate in (self.logs or {}).items()},
             reads_per_second=self.reads,
             staleness_seconds=self.staleness / 1_000,
             keys_asked=self.asked,
@@ -316,7 +321,9 @@ def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]
     load = sample.load(
         packed=of.packed, reads_per_second=of.reads, staleness_seconds=of.staleness / 1_000
     )
-    return replace(load, keys_asked=of.asked), bad
+    plain = load.plain or {}
+    logs = {key: LoggedKey(plain.get(key, 0.0), named) for key, named in (of.logs or {}).items()}
+    return replace(load, keys_asked=of.asked, logs=logs), bad
 
 
 def _show(made: Plan, screen: Screen, *, context: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from tallyroll.cli.arguments import (
+    BUCKET,
     DATE,
     MOMENT,
     NUMBER,
@@ -18,6 +19,7 @@ from tallyroll.cli.arguments import (
     Run,
     exclusive,
 )
+from tallyroll.cli.reads.archived import ARCHIVES_MS, with_archives
 from tallyroll.cli.reads.board import watch_largest
 from tallyroll.cli.reads.listing import show_events, show_places
 from tallyroll.cli.reads.watching import COUNTS_MS, CountsView, Watch
@@ -188,6 +190,8 @@ def event(
     date: Annotated[int | None, DATE, Parameter(group=_WHERE)] = None,
     ts: Annotated[int | None, MOMENT, Parameter(group=_WHERE)] = None,
     window: Annotated[str | None, WINDOW, Parameter(group=_WHERE)] = None,
+    archived: bool = False,
+    bucket: Annotated[str | None, BUCKET] = None,
     fetch: bool = False,
     where: bool = False,
     run: Run,
@@ -200,23 +204,32 @@ def event(
     an id that counted in several of them is found in each. The id of a packed event
     is {packet id}:{index}; a packet's own id gives all its events.
 
+    A window that was dropped is an error, unless --archived: its proven archive is
+    asked then, by its index, or whole and verified if it has none.
+
     For example:
       tallyroll event candidate-7 ballot-123 --date today
+      tallyroll event candidate-7 ballot-123 --date 2026-11-20 --archived
       tallyroll event candidate-7 ballot-123 --ts 2026-11-20T08:15:00Z
       tallyroll event video-42 0193a1c0-7b1e-4c39-9d4f-6e1f0a2b3c4d:17 --ts -1h
 
     :param key: its key
     :param event_id: its id
+    :param archived: read dropped windows from their archives
     :param fetch: an uploaded payload itself, not the reference to it
     :param where: what holds it, too: table, record and shard, or archive
     """
     key, event_id = required_key(key), required_id(event_id)
     made, screen = run.pipeline(), run.screen
+    reader, asked = made.reader, (key, event_id)
+    if archived:
+        made, reader = with_archives(run, bucket)
     if date is None:
         chosen = None if window is None else run.window(made, window)
-        matches = EventMatches((made.reader.event(key, event_id, chosen, ts),))
+        found = reader.event(*asked, chosen, ts, ARCHIVES_MS, archived=archived)
+        matches = EventMatches((found,))
     else:
-        matches = made.reader.event_on(key, event_id, date)
+        matches = reader.event_on(*asked, date, ARCHIVES_MS, archived=archived)
     if fetch:
         matches = replace(matches, found=tuple(_fetched(made, one) for one in matches.found))
     if where:

@@ -1,5 +1,5 @@
 // @ts-check
-// The views beside Tonight: Find, Windows, Health, How it works.
+// The views beside Tonight.
 import {
   ask, both, by, el, name, number, Problem, rate, redraw, row, say, span, sum, svg, table, visible,
   windowLink,
@@ -23,7 +23,7 @@ const told = (iso) => both(Date.parse(iso));
 /** @param {string} text */
 const para = (text, kind = "quiet") => el("p", { class: kind }, text);
 
-/** Names with what they have; those without anything are left out. @param {[string, Part][]} pairs */
+/** Names with what they have; those without it are left out. @param {[string, Part][]} pairs */
 function facts(...pairs) {
   return el("dl", { class: "facts" }, ...pairs.flatMap(([what, value]) =>
     value || value === 0 ? [el("dt", {}, what), el("dd", {}, value)] : []));
@@ -281,7 +281,8 @@ function drawPath({ gauges, now, shape, status, unknown }) {
   const lately = (/** @type {string} */ gauge) => (gauges[gauge]?.reduce((total, [at, value]) =>
     total + (at > now - MINUTES * MINUTE_MS ? value : 0), 0) ?? NaN) / MINUTES;
   const messages = lately("messages of batches"), batches = lately("batches");
-  const requests = lately("requests for single events") + lately("requests for packed events");
+  const requests = lately("requests for single events") + lately("requests for packed events")
+    + (lately("requests for logged events") || 0);
   const events = lately("events counted"), waiting = status.queue?.visible ?? NaN;
   const { shards, stripes_min: stripes, gates, hot } = shape ?? { shards: NaN, stripes_min: NaN, gates: NaN };
   const steps = [

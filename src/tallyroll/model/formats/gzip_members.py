@@ -20,18 +20,23 @@ _FIRST_BYTE = b"\x1f"  # begins every member [RFC 1952, 2.3.1]
 _WITH_HEADER = 31  # zlib's `wbits`: the largest window, in the gzip format
 
 
-def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of all members of a gzip file, in parts of at most 1 MiB.
+def unzipped(chunks: Iterable[bytes], ends: list[int] | None = None) -> Iterator[bytes]:
+    """The content of all members of a gzip file, in parts of at most 1 MiB; none is of two members.
 
-    `chunks` are the file's bytes, cut anywhere. Raises EOFError if the file has no member or ends
-    within one, and zlib.error for damaged data and for anything but zero bytes after the last
-    member. All content before the error is yielded first.
+    `chunks` are the file's bytes, cut anywhere. Appends to `ends` where each member ends in the
+    file: when a part comes, it has those of all members before that of the part.
+
+    Raises EOFError if the file has no member or ends within one, and zlib.error for damaged data
+    and for anything but zero bytes after the last member. All content before the error is yielded
+    first.
     """
     members = 0
     member = None
     padded = False
+    size = 0
     for piece in _pieces(chunks):
         rest = piece
+        size += len(piece)
         while rest:
             if member is None:
                 if members:
@@ -54,6 +59,8 @@ def unzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
             if member.eof:
                 rest, member = member.unused_data, None
                 members += 1
+                if ends is not None:
+                    ends.append(size - len(rest))
     if member and (part := member.flush()):
         yield part
     if member or not members:

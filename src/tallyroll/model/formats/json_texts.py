@@ -95,9 +95,9 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _writer() -> Callable[[Any], str]:
+def _writer(separators: tuple[str, str] = (",", ":")) -> Callable[[Any], str]:
     encoder = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+        ensure_ascii=False, allow_nan=False, sort_keys=True, separators=separators
     )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
@@ -123,3 +123,6 @@ canonical = _writer()
 
 Raises ValueError for a float that is not finite, and RecursionError for a value nested too deeply.
 """
+
+spaced = _writer((", ", ": "))
+"""The same with a space after each comma and colon, as digests of archived items have it."""

@@ -36,6 +36,7 @@ from tallyroll.operations.doctor.policies import denials
 from tallyroll.ports.bucket import ArchiveBucket, ticket_of
 
 SIGNS_PER_WINDOW = 10
+_DAY_MS = 86_400_000
 _PROVEN = (Status.PROVEN, Status.DROPPING, Status.DROPPED)
 _RESTORE = (
     "The bucket keeps what was overwritten or deleted for 90 days: restore the version that was"
@@ -75,7 +76,7 @@ def bucket(case: Checkup) -> Iterator[Sign]:
 
 def _read_one(case: Checkup, held: ArchiveBucket) -> None:
     """Read the newest proof: listing and reading are allowed by different permissions."""
-    proven = [window for window in case.windows.values() if window.status in _PROVEN]
+    proven = [window for window in case.windows.values() if _kept(case, window)]
     for window in proven[-1:]:
         with suppress(Missing):  # which `archives` reports
             held.get(proof_key(window.attempt.archive))
@@ -114,7 +115,7 @@ def archives(case: Checkup) -> Iterator[Sign]:
 
     If `deep`, every archive is read to its end and verified.
     """
-    proven = [window for window in case.windows.values() if window.status in _PROVEN]
+    proven = [each for each in case.windows.values() if _kept(case, each)]
     bucket = case.bucket
     if proven and bucket is None:
         text = f"archives of {len(proven):,} windows could not be looked at: no bucket is known"
@@ -127,6 +128,13 @@ def archives(case: Checkup) -> Iterator[Sign]:
             yield from _verified(case, bucket, window)
     what = "complete by checksums and recount" if case.deep else "unchanged since their proof"
     yield fine(f"archives {what}: {len(proven):,}")
+
+
+def _kept(case: Checkup, window: Window) -> bool:
+    """Whether a window has an archive, which no rule of the bucket may have deleted."""
+    days, proven = case.settings.archive_expire_days, window.times.get(Status.PROVEN, 0)
+    expires = days and proven + (days - 1) * _DAY_MS  # its first objects are older than its proof
+    return window.status in _PROVEN and not 0 < expires <= case.effects.now()
 
 
 def _unchanged(case: Checkup, bucket: ArchiveBucket, window: Window) -> list[Sign]:
@@ -166,7 +174,8 @@ def _verified(case: Checkup, bucket: ArchiveBucket, window: Window) -> Iterator[
         prefix = source.prefix
         summary = parquet_manifest_key(prefix)
     archive = detailed(bucket, Archive(prefix, place, 0, summary))
-    reading = ArchiveReading(bucket, archive, case.store.codec, case.totals, source)
+    codec, totals = case.store.codec, case.totals
+    reading = ArchiveReading(bucket, archive, codec, totals, source, indexed=True)
     findings = reading.verified().findings
     for text in findings.first[:SIGNS_PER_WINDOW]:
         yield finding_of(window.id, text, _restore(case, window))

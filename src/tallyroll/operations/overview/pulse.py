@@ -31,11 +31,12 @@ def pulse_json(case: Checkup, gauges: Gauges, span: Span | None) -> dict[str, An
     def read(gauge: Gauge) -> Sequence[tuple[int, float]] | None:
         return part(unknown, gauge, lambda: gauges.points(gauge, since).values)
 
-    found = case.effects.together([partial(read, gauge) for gauge in SHOWN], len(SHOWN))
+    shown = (*SHOWN, *((Gauge.REQUESTS_LOGGED,) if case.settings.logs else ()))
+    found = case.effects.together([partial(read, gauge) for gauge in shown], len(shown))
     specs = part(unknown, "shards", lambda: case.catalog.specs([span.id] if span else []))
     alarms = part(unknown, "alarms", lambda: stack.all_alarms() if stack else ())
     spec = specs.get(span.id) if specs and span else None
-    pairs = zip(map(str, SHOWN), found, strict=True)
+    pairs = zip(map(str, shown), found, strict=True)
     return {
         "gauges": {name: values for name, values in pairs if values is not None},
         "alarms": [*map(asdict, alarms or ())],

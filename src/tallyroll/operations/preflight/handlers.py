@@ -129,6 +129,7 @@ CALLS: Mapping[str, Calls] = {
             f"DeleteRule DescribeRule ListTargetsByRule PutRule PutTargets RemoveTargets {_TAGS}",
         )
     },
+    "AWS::IAM::Policy": {"role": _of("iam", "DeleteRolePolicy GetRolePolicy PutRolePolicy")},
     "AWS::IAM::Role": {
         "role": _of(
             "iam",
@@ -259,6 +260,15 @@ RESERVED: Mapping[str, Calls] = {
 }
 MANAGED: Mapping[str, Calls] = {
     "AWS::IAM::Role": {"role": _of("iam", "AttachRolePolicy DetachRolePolicy")}
+}
+LOCKED: Mapping[str, Calls] = {
+    "AWS::S3::Bucket": {"bucket": ("s3:PutBucketObjectLockConfiguration",)}
+}
+COPIED: Mapping[str, Calls] = {
+    "AWS::S3::Bucket": {
+        "bucket": ("s3:PutReplicationConfiguration",),
+        "role": ("iam:PassRole",),
+    }
 }
 LAYERED: Mapping[str, Calls] = {
     "AWS::Lambda::Function": {"layer version": ("lambda:GetLayerVersion",)}

@@ -7,10 +7,12 @@ from urllib.parse import quote
 
 from tallyroll.operations.preflight.handlers import (
     CALLS,
+    COPIED,
     EXPIRING,
     IN_VPC,
     KEYED,
     LAYERED,
+    LOCKED,
     MANAGED,
     MOVED,
     RESERVED,
@@ -64,13 +66,23 @@ def _in_keyspaces(planned: PlannedDeployment) -> bool:
     return bool(planned.settings.window_keyspace)
 
 
+def _layered(planned: PlannedDeployment) -> bool:
+    return _in_keyspaces(planned) or planned.settings.compacts
+
+
+def _copied(planned: PlannedDeployment) -> bool:
+    return bool(planned.options.archive_replica)
+
+
 BESIDES: Sequence[tuple[Callable[[PlannedDeployment], bool], Mapping[str, Calls]]] = (
     (lambda planned: bool(planned.settings.kms_key), KEYED),
     (lambda planned: bool(planned.options.vpc_subnets), IN_VPC),
     (lambda planned: planned.reserved is not None, RESERVED),
     (lambda planned: _log_role(planned) != "false" or _canary(planned), MANAGED),
     (_canary, MOVED),
-    (_in_keyspaces, LAYERED),
+    (_layered, LAYERED),
+    (lambda planned: planned.settings.archive_lock_days > 0, LOCKED),
+    (_copied, COPIED),
     (lambda planned: planned.settings.has_identities, EXPIRING),
 )
 
@@ -89,7 +101,8 @@ _ONLY_IF: Mapping[str, Callable[[PlannedDeployment], bool]] = {
     **{name: _canary for name in CALLS if name.startswith("AWS::CodeDeploy::")},
     "AWS::Events::Rule": lambda planned: bool(planned.settings.kms_key),
     "AWS::Lambda::Alias": _versions,
-    "AWS::Lambda::LayerVersion": _in_keyspaces,
+    "AWS::IAM::Policy": _copied,
+    "AWS::Lambda::LayerVersion": _layered,
     "AWS::Lambda::Permission": lambda planned: planned.options.api != "none",
     "AWS::Lambda::Version": _versions,
     "AWS::SNS::Subscription": lambda planned: bool(

@@ -15,10 +15,10 @@ from tallyroll.errors import UsageError
 from tallyroll.limits import IN_FLIGHT_MAX
 from tallyroll.model.sharding import STRATEGIES
 from tallyroll.planning.partition_model.table import Floats, TableModel, TableRules
-from tallyroll.planning.plan import BATCH_SIZE, BATCH_WINDOW_SECONDS
 from tallyroll.planning.shards import KeyWrites
 from tallyroll.planning.writers import TRANSACTION_MS
 from tallyroll.planning.writers import WRITER_MS_PER_MESSAGE as MESSAGE_MS
+from tallyroll.planning.writes import BATCH_SIZE, BATCH_WINDOW_SECONDS
 
 SAMPLED_IDS = 20_000  # from which the shares of the shards of `product` are drawn
 UNSHARDED, PRODUCT, RANDOM, CALCULATED = "unsharded", "product", "random", "calculated"

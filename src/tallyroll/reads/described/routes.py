@@ -132,6 +132,9 @@ ORDER = Parameter(
 FROM_ARCHIVES = Parameter(
     "archived", _FLAG, "Whether dropped windows of a range are read from their archives"
 )
+ARCHIVED_EVENT = Parameter(
+    "archived", _FLAG, "Whether dropped windows are read from their archives"
+)
 STEP = Parameter(
     "step",
     {"type": "string", "enum": [MINUTE, *STEPS], "default": "hour"},
@@ -158,7 +161,7 @@ ROUTES: Mapping[str, Route] = {
     ),
     "/v1/event": Route(
         "One event by its id, and by its date, window, time or a range",
-        (KEY, ID, WINDOW, TS, DATE, SINCE, UNTIL),
+        (KEY, ID, WINDOW, TS, DATE, SINCE, UNTIL, ARCHIVED_EVENT),
         (ABSENT, ARCHIVED, DAMAGED, UNAVAILABLE),
     ),
     "/v1/events": Route(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from tallyroll.errors import Absent, Archived, Missing, UsageError
@@ -17,10 +18,11 @@ from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Window
 from tallyroll.model.stored import StoredPacket, packed_id, stored
 from tallyroll.model.windows import Span, WindowId, iso
+from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.found import FoundEvent, StoredWhat, least_key
 from tallyroll.reads.jsonable import found_json
-from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.merge import BYTES_MAX, event_bytes
+from tallyroll.reads.ranges.pages import ArchiveReads, ArchivesRead
 from tallyroll.reads.ranges.spans import (
     Archives,
     archived,
@@ -58,6 +60,8 @@ class _Search:
     key: str
     event_id: str
     size: int | None
+    end: int  # when (ms) the request's time ends
+    archives: ArchiveReads | None
     found: dict[WindowId, _Whats] = field(default_factory=dict)
     others: set[WindowId] = field(default_factory=set)
     read: set[WindowId] = field(default_factory=set)
@@ -80,19 +84,68 @@ class _Search:
         self.taken += sum(map(event_bytes, whats[0]))
 
 
-class DatedReads(Lookups):
+class DatedReads(ArchivesRead):
     """Events by their ids and dates."""
 
     _calendar_seen: Calendar | None = None  # by the last of these reads
 
-    def event_on(self, key: str, event_id: str, day: int) -> EventMatches:
+    def event(
+        self,
+        key: str,
+        event_id: str,
+        window: WindowId | None,
+        ts: int | None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
+    ) -> FoundEvent:
+        """See `Lookups.event`. If it may be `archived`, of a dropped window from its archive."""
+        archives, began = self._archives_for(archived=archived), self._effects.now()
+        try:
+            return super().event(key, event_id, window, ts)
+        except Archived as error:
+            if archives is None:
+                raise
+            gone = (error.window, *error.also)
+        windows = sorted(filter(None, map(self._catalog.window, gone)), key=attrgetter("start"))
+        left = began + time_left_ms - self._effects.now()
+        there = archives.events_named(key, event_id, windows, left)
+        if there.found:
+            return there.found[0]
+        for unread in there.unread.values():
+            raise unread
+        raise Absent(f"there is no event {event_id!r} of key {key!r} in {', '.join(gone)}")
+
+    def event_on(
+        self,
+        key: str,
+        event_id: str,
+        day: int,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
+    ) -> EventMatches:
         """The events with this id in all windows that hold a part of the day in UTC that begins at
         `day` (ms). See `event_within`.
         """
-        return self._matches(_Search(key, event_id, None), partial(self._span, day, None, None))
+        search = self._search(key, event_id, None, time_left_ms, archived=archived)
+        return self._matches(search, partial(self._span, day, None, None))
+
+    def _search(
+        self, key: str, event_id: str, size: int | None, left: int, *, archived: bool
+    ) -> _Search:
+        archives = self._archives_for(archived=archived)
+        return _Search(key, event_id, size, self._effects.now() + left, archives)
 
     def event_within(
-        self, key: str, event_id: str, since: int | None = None, until: int | None = None
+        self,
+        key: str,
+        event_id: str,
+        since: int | None = None,
+        until: int | None = None,
+        time_left_ms: int = COUNT_MS,
+        *,
+        archived: bool = False,
     ) -> EventMatches:
         """The events with this id in the windows that start in [since, until) in ms, both bounds of
         windows; by default from the first window to the current one.
@@ -100,9 +153,12 @@ class DatedReads(Lookups):
         An event belongs to the window of its time, so one id may be in several. A packed event has
         the id `{packet id}:{index}`, unless a record of the window has exactly this id. Raises
         UsageError for a range off the bounds, backwards or too long; Archived if nothing is found
-        and a window of the span was dropped, else Absent; StoreError.
+        and a window of the span was dropped, else Absent; StoreError. If they may be `archived`,
+        dropped windows are read from their archives, within `time_left_ms`; one that is too large
+        for that, or not to be read, stays in `archives`.
         """
-        return self._matches(_Search(key, event_id, None), partial(self._span, None, since, until))
+        search = self._search(key, event_id, None, time_left_ms, archived=archived)
+        return self._matches(search, partial(self._span, None, since, until))
 
     def _span(
         self, day: int | None, since: int | None, until: int | None, calendar: Calendar
@@ -127,7 +183,8 @@ class DatedReads(Lookups):
         states, latest = self._read_span(search, span)
         self._calendar_seen = latest
         if latest != calendar:
-            return self._matches(_Search(search.key, search.event_id, search.size), span_of)
+            of = (search.key, search.event_id, search.size, search.end, search.archives)
+            return self._matches(_Search(*of), span_of)
         return self._matched(search, span, states)
 
     def _read_span(
@@ -228,6 +285,13 @@ class DatedReads(Lookups):
                 matches.append(one)
                 archives.pop(window, None)
         archives = dict(sorted(archives.items()))
+        if search.archives and archives:
+            windows, left = [states[each] for each in archives], search.end - self._effects.now()
+            there = search.archives.events_named(search.key, search.event_id, windows, left)
+            matches = sorted([*matches, *there.found], key=attrgetter("window"))
+            archives = {each: prefix for each, prefix in archives.items() if each in there.unread}
+            if archives and not matches:
+                raise there.unread[next(iter(archives))]
         if matches:
             return EventMatches(tuple(matches), archives, tuple(sorted(search.others)))
         if search.others:
@@ -236,7 +300,8 @@ class DatedReads(Lookups):
         absent = f"there is no event {search.event_id!r} of key {search.key!r} {where}"
         if archives:
             raise archived(f"{absent} in a window that is left", archives)
-        raise Absent(f"{absent}, in {len(states)} windows")
+        logged = self._in_logs(search.key, self._specs.cached(span.start, span.end))
+        raise Absent(f"{absent}, in {len(states)} windows{logged}")
 
     def _marked_event(self, key: str, window: Window, what: _Whats) -> FoundEvent | Archived:
         try:
@@ -252,11 +317,14 @@ def event_shown(
     day: int | None = None,
     since: int | None = None,
     until: int | None = None,
+    time_left_ms: int = COUNT_MS,
+    *,
+    archived: bool = False,
 ) -> EventMatches:
     """What `event_on` gives for a day, or else `event_within`, as far as one answer shows it: holds
     about a megabyte of events, and one more, in memory.
     """
-    search = _Search(key, event_id, BYTES_MAX)
+    search = reads._search(key, event_id, BYTES_MAX, time_left_ms, archived=archived)  # noqa: SLF001
     return reads._matches(search, partial(reads._span, day, since, until))  # noqa: SLF001
 
 

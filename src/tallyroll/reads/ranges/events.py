@@ -20,7 +20,7 @@ from tallyroll.model.stored import StoredPacket
 from tallyroll.model.windows import Grid, Span, WindowId, iso, window_id
 from tallyroll.reads.counts import COUNT_MS
 from tallyroll.reads.found import FoundEvent, StoredWhat
-from tallyroll.reads.lookups import Lookups, deadline_of
+from tallyroll.reads.lookups import deadline_of
 from tallyroll.reads.merge import BYTES_MAX, EVENTS_MAX, LAST_BYTES_MAX, event_bytes
 from tallyroll.reads.parts import ListedPart, PartAsked
 from tallyroll.reads.ranges.cursors import (
@@ -31,7 +31,7 @@ from tallyroll.reads.ranges.cursors import (
     read_range_cursor,
     secret_of,
 )
-from tallyroll.reads.ranges.pages import NO_ARCHIVES, ArchiveReads, EventsPage, signed
+from tallyroll.reads.ranges.pages import ArchivesRead, EventsPage, signed
 from tallyroll.reads.ranges.spans import archived, archives_of, calendar_of, dropped, range_of
 
 LISTED_AT_ONCE = 48  # windows whose states are listed together
@@ -41,11 +41,8 @@ STREAMED_AT_ONCE = 2  # windows of so many events
 ORDERED_MAX = EVENTS_MAX
 
 
-class RangeReads(Lookups):
-    """Events over ranges of windows; those of dropped ones by `_archives`, if there are any."""
-
-    _archives: Callable[[], ArchiveReads] | None = None
-    _archived: ArchiveReads | None = None
+class RangeReads(ArchivesRead):
+    """Events over ranges of windows."""
 
     def events_page(
         self,
@@ -71,8 +68,9 @@ class RangeReads(Lookups):
         """
         calendar = calendar_of(self._catalog)
         query, place = self._asked(calendar, key, since, until, limit, cursor, packed=packed)
-        if archived:
-            page = self._archived_page(calendar.grid, query, place, limit, time_left_ms)
+        if self._archives_for(archived=archived) and self._archived:
+            live = (self._page_of, calendar.grid)
+            page = self._archived.page(*live, query, place, limit, time_left_ms)
             return signed(calendar, page)
         if cursor is None:
             self._check_whole(query)
@@ -133,14 +131,6 @@ class RangeReads(Lookups):
                 raise Throttled("events: nothing of a page could be read in time", "NoProgress")
             yield page
             then = page.then
-
-    def _archived_page(
-        self, grid: Grid, query: RangeQuery, place: RangePlace, most: int, left: int
-    ) -> EventsPage:
-        if self._archives is None:
-            raise UsageError(NO_ARCHIVES)
-        self._archived = self._archived or self._archives()
-        return self._archived.page(self._page_of, grid, query, place, most, left)
 
     def _whole_query(
         self, calendar: Calendar, key: str, since: int | None, until: int | None, *, packed: bool

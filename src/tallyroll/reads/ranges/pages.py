@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tallyroll.model.states import Calendar
-from tallyroll.model.windows import Grid, iso
+from tallyroll.errors import Archived, UsageError
+from tallyroll.model.states import Calendar, Window
+from tallyroll.model.windows import Grid, WindowId, iso
 from tallyroll.reads.found import FoundEvent
 from tallyroll.reads.jsonable import stored_json
+from tallyroll.reads.lookups import Lookups
 from tallyroll.reads.ranges.cursors import RangePlace, RangeQuery, range_cursor, secret_of
 
 NO_ARCHIVES = (
     "archived: archives are not read here: deploy the aggregator with tallyroll:read_archives=true,"
-    " use `tallyroll events KEY --archived`, or in Python Reader.connect(bucket=...)"
+    " give the command --archived, or in Python Reader.connect(bucket=...)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMatches:
+    """The events of one key and id that archives have, ascending by window; and of each window
+    whose archive was not read why it was not.
+    """
+
+    found: tuple[FoundEvent, ...] = ()
+    unread: Mapping[WindowId, Archived] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ ReadPage = Callable[[Grid, RangeQuery, RangePlace, int, int, int], EventsPage]
 
 
 class ArchiveReads(Protocol):
-    """Pages of ranges in which windows were dropped. Use one per process."""
+    """Reads dropped windows from their archives. Use one per process."""
 
     def page(
         self, live: ReadPage, grid: Grid, query: RangeQuery, place: RangePlace, most: int, left: int
@@ -48,6 +60,30 @@ class ArchiveReads(Protocol):
         """At most so many events from a place on, without a cursor, with `left` ms of time. Windows
         that are not dropped are read by `live`.
         """
+
+    def events_named(
+        self, key: str, event_id: str, windows: Sequence[Window], left: int
+    ) -> ArchivedMatches:
+        """The events with this id in these dropped windows, ascending, within `left` ms; as they
+        were found in the windows' tables. Raises ProofMismatch for an archive that is not the
+        proven one, and StoreError.
+        """
+
+
+class ArchivesRead(Lookups):
+    """Reads that may ask archives, too, if there are `_archives`."""
+
+    _archives: Callable[[], ArchiveReads] | None = None
+    _archived: ArchiveReads | None = None
+
+    def _archives_for(self, *, archived: bool) -> ArchiveReads | None:
+        """What reads archives, if that is asked for. Raises UsageError if it cannot be had."""
+        if not archived:
+            return None
+        if self._archives is None:
+            raise UsageError(NO_ARCHIVES)
+        self._archived = self._archived or self._archives()
+        return self._archived
 
 
 def signed(calendar: Calendar, page: EventsPage) -> EventsPage:

@@ -19,6 +19,7 @@ from tallyroll.settings.common import CommonSettings
 from tallyroll.settings.kinds import FLAG, Kind, Whole, one_of, optional, setting
 from tallyroll.settings.options.kinds import (
     AUTO_FLAG,
+    BUCKET,
     EMAIL,
     ENDPOINT,
     JWT_AUDIENCES,
@@ -193,6 +194,15 @@ class Options(CommonSettings):
     )
     reads_per_second: int = setting(
         100, Whole(1, 10_000), "requests a second that the API lets through; twice that in a burst"
+    )
+    archive_replica: str = setting(
+        "",
+        BUCKET,
+        "ARN of a bucket, in another Region as a rule, to which S3 copies archives and uploaded"
+        " payloads; unset: to none",
+    )
+    archive_replica_key: str = setting(
+        "", KMS_KEY, "with `archive_replica` and `kms_key`: ARN of the KMS key of the copies"
     )
     runbook_url: str = setting(
         "",

@@ -30,6 +30,10 @@ KMS_KEY = text(
     r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[a-zA-Z0-9-]+",
     "give the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID; an alias will not do",
 )
+BUCKET = text(
+    r"arn:aws[a-z-]*:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+    "give the ARN of a bucket, arn:aws:s3:::NAME",
+)
 JWT_ISSUER = text(r"https://\S+", "give the issuer's https address")
 JWT_AUDIENCES = text(r"[^\s,]+(,[^\s,]+)*", "give client ids, separated by commas without blanks")
 # What a browser sends as Origin: no path. Source: RFC 6454, 6.1.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tallyroll.errors import UsageError
+from tallyroll.settings.common import COMPLIANCE, NATIVE, SCAN
 from tallyroll.settings.options.kinds import nearest, wrong_tags
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def check_together(options: Options) -> None:
     if wrong := wrong_tags(options.tags):
         raise OptionsError(f"{PREFIX}tags {wrong}")
     _check_runtime(options)
+    _check_archives(options)
     _check_doors(options)
     for name in ("jwt_issuer", "jwt_audience"):
         value = getattr(options, name)
@@ -100,6 +102,28 @@ def _check_runtime(options: Options) -> None:
             f"{PREFIX}archive {options.archive}: {needs}, whose C library is too old for DuckDB's"
             f" wheels for x86_64; or give {PREFIX}architecture arm64"
         )
+
+
+def _check_archives(options: Options) -> None:
+    locked, expire = options.archive_lock_days, options.archive_expire_days
+    if options.archive_lock == COMPLIANCE and not locked:
+        raise OptionsError(
+            f"{PREFIX}archive_lock {COMPLIANCE!r}: give {PREFIX}archive_lock_days too; without it"
+            " nothing is locked"
+        )
+    if locked and options.exporter == NATIVE:
+        raise OptionsError(
+            f"{PREFIX}archive_lock_days {locked}: give {PREFIX}exporter {SCAN}; DynamoDB cannot"
+            " lock what it exports itself"
+        )
+    if expire and expire < locked:
+        raise OptionsError(
+            f"{PREFIX}archive_expire_days {expire}: give at least {PREFIX}archive_lock_days"
+            f" ({locked}): what is locked cannot be deleted"
+        )
+    copied, key = bool(options.archive_replica), options.archive_replica_key
+    if key and not copied:
+        raise OptionsError(f"{PREFIX}archive_replica_key {key!r}: give {PREFIX}archive_replica too")
 
 
 def _check_doors(options: Options) -> None:

@@ -22,7 +22,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tallyroll.cdk.annotations import acknowledge, tag
-from tallyroll.cdk.existing_resources import check_bucket
+from tallyroll.cdk.existing_resources import check_bucket, check_options_of_bucket
 from tallyroll.cdk.keyspaces.keyspace import Keyspace
 from tallyroll.ports.bucket import TAG_PASSING
 from tallyroll.resources import BucketDeclaration, Resources, TableDeclaration
@@ -60,7 +60,12 @@ class Storage(Construct):
             self.bucket = _bucket(self, "Archive", resources.bucket, key)
         else:
             check_bucket(self, given)
+            check_options_of_bucket(given, resources.bucket)
             self.bucket = given
+        self.owned = given is None
+        """Whether the bucket is made here."""
+        self.locks = resources.bucket.locks
+        """Whether objects of archives are locked."""
         self.key = key
         """The key of the tables, if a team passed one in."""
         self.window_tables_arn = cdk.Stack.of(self).format_arn(
@@ -141,9 +146,18 @@ def _bucket(
                 tag_filters={TAG_PASSING: "true"},  # only cleanup may set it, on its notes alone
                 expiration=cdk.Duration.days(declared.progress_days),
             ),
+            *_expiry(declared.expire_days),
         ],
         removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     )
+    if declared.locks:
+        resource = bucket.node.default_child
+        assert isinstance(resource, s3.CfnBucket)
+        # Both, for a new bucket and one that is there. No default, which would lock notes, too.
+        resource.object_lock_enabled = True
+        resource.object_lock_configuration = s3.CfnBucket.ObjectLockConfigurationProperty(
+            object_lock_enabled="Enabled"
+        )
     tag(bucket, declared.tags)
     acknowledge(
         bucket,
@@ -153,3 +167,9 @@ def _bucket(
         },
     )
     return bucket
+
+
+def _expiry(days: int) -> list[s3.LifecycleRule]:
+    if not days:
+        return []
+    return [s3.LifecycleRule(id="expiring", prefix="archive/", expiration=cdk.Duration.days(days))]
