@@ -130,11 +130,11 @@ class OperatorSteps(Steps):
                 answer = state.STATUS_NAMES[self._truth.status(name, found)]
                 view = self._truth.view(subject)
                 learns.append(self._step(subject, view, ("look at state", OWN, place, answer), at))
-                # Its target is chosen now, and may have ended when it is claimed.
-                learns.append(partial(self._pass_identity, subject))
                 if found is None:
                     calls = ["look up record", "look at state"]
                     learns.append(partial(self._silently, subject, view, calls))
+                # Its target is chosen now, and may have ended when it is claimed.
+                learns.append(partial(self._pass_identity, subject))
             return all_of(learns)
 
         return judge

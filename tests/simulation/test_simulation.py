@@ -30,8 +30,12 @@ STORMS = (27, 29, 42, 47)
 # a copy was acknowledged while the transaction that counted the event was seen in part; DynamoDB's
 # own export was asked for a moment before the window was sealed, attempt after attempt;
 # another rule's identity told the model that a letter's event counted, which was not read; a window
-# closed while its messages waited in a queue of nothing but what was received three times.
-FOUND = (6034, 6037, 6722, 7192, 700467, 741, 946, 3238, 291, 1231, 731, 1210, 5785, 111795, 111708)
+# closed while its messages waited in a queue of nothing but what was received three times; the
+# model did not know where an event of before the first window was to go, as its redrive slept.
+FOUND = (
+    *(6034, 6037, 6722, 7192, 700467, 741, 946, 3238, 291, 1231, 731, 1210, 5785, 111795, 111708),
+    1796011992,
+)
 
 
 @pytest.mark.parametrize("lane", range(LANES))
