@@ -280,3 +280,5 @@ def test_logs_are_planned(cli: CommandLine, tmp_path: Path) -> None:
     assert told["dollars_a_month"]["in all"] == pytest.approx(log["dollars"], abs=0.1)
     wrong = cli.run(*asked, "--logs", '{"home": 6000}')
     assert (wrong.status, "--logs 6,000: these keys cannot have more" in wrong.err) == (2, True)
+    refused = cli.run(*asked, "--logs", '{"home": 0}').err
+    assert """Invalid value for --logs: '{"home": 0}': give an object""" in refused

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -45,8 +44,17 @@ def _length(text: str) -> int | str:
     return text if text in WINDOW_NAMES else duration(text)
 
 
+def _logs(text: str) -> Mapping[str, int]:
+    """The keys that are logged. Raises UsageError, which does not name the setting."""
+    try:
+        logs: Mapping[str, int] = Settings.read("logs", text)
+    except UsageError as error:
+        raise UsageError(str(error).removeprefix(f"{Settings.named('logs')} ")) from None
+    return logs
+
+
 _LENGTH = Parameter(metavar="TIME", converter=read_by(_length), n_tokens=1)
-_LOGS = Parameter(metavar="JSON", converter=read_by(partial(Settings.read, "logs")), n_tokens=1)
+_LOGS = Parameter(metavar="JSON", converter=read_by(_logs), n_tokens=1)
 _OF_READS = {"reads_per_second": "--reads", "staleness_seconds": "--staleness"}
 _OF_FILES = {**_OF_READS, "packed": "--packed", "logs": "--logs", "keys_asked": "--asked"}
 _OF_BULK = {
