@@ -6,7 +6,7 @@ longer than AWS lets them; `identity_book` leaves those out of the promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -15,8 +15,10 @@ import pytest
 
 from tallyroll.adapters.dynamodb.items import Item
 from tallyroll.model import ids
+from tallyroll.model.records import Increment, Record
 from tallyroll.model.specs import IdentityScope
 from tallyroll.operations import redrive
+from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
 
 DAY_SECONDS = 86_400
 SHORT_DAY_SECONDS = 5  # of the shortest days; the longest have six times as many
@@ -115,3 +117,14 @@ def is_deleted(seed: int, name: str, item: Item, now: int, day_seconds: int) -> 
         return False
     late = DELETED_DAYS_MAX * day_seconds * Random(f"{seed} {name}").random()
     return now >= (expires + late) * 1000
+
+
+def unanswered(how: str, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
+    """What becomes of a commit while the table of identities is away: as the DynamoDB adapter says
+    it, a missing table is like a missing gate.
+    """
+    if how != THROTTLED:
+        return Outcome(Verdict.GATE_MISSING, detail="identities: no such table")
+    fine, slow = Element(Answer.FINE), Element(Answer.THROTTLED, limit=LIMIT_OF_IDENTITIES)
+    answers = tuple(slow if record.identities else fine for record in records)
+    return Outcome(Verdict.CANCELLED, answers, (fine,) * len(increments))

@@ -26,11 +26,11 @@ from tallyroll.model.states import Calendar, LivePointer, Status, Window, Wish, 
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import WindowId
 from tallyroll.ports.rate import Turn
-from tallyroll.ports.store import LIMIT_OF_IDENTITIES, Answer, Element, Outcome, Verdict
+from tallyroll.ports.store import Outcome, Verdict
 from tallyroll.ports.table_listing import TableFacts, TableStatus
 from tallyroll.settings import Settings
 from tests.simulation.holdings import WeighedItems
-from tests.simulation.identity_rules import THROTTLED, is_deleted
+from tests.simulation.identity_rules import THROTTLED, is_deleted, unanswered
 from tests.simulation.plans import shown_in_part_ms
 from tests.simulation.sqs_rules import StrictQueue
 from tests.simulation.stale import CatalogLens, PastLens, StoreLens
@@ -87,6 +87,13 @@ class SimStore(MemoryStore):
         assert isinstance(items, WeighedItems)
         return items
 
+    def _changes(self, table: str) -> int:
+        """How many changes of items a table knows: none if it is away, or being made."""
+        try:
+            return len(self.weighed(table).changes)
+        except Missing:
+            return 0
+
     def commit(
         self, spec: Spec, records: Sequence[Record], increments: Sequence[Increment]
     ) -> Outcome:
@@ -96,8 +103,8 @@ class SimStore(MemoryStore):
             self._identity_lens.seen(self, "commit")
             self._forget()
             if how := self._away():
-                return _unanswered(how, records, increments)
-        first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
+                return unanswered(how, records, increments)
+        first = self._changes(spec.table)
         outcome = super().commit(spec, records, increments)
         records = self._system.oracle.told(spec, records)
         if outcome.verdict is not Verdict.GATE_MISSING:
@@ -112,7 +119,7 @@ class SimStore(MemoryStore):
     def retract(self, spec: Spec, tombstones: Sequence[Tombstone]) -> Outcome:
         """The same of a transaction of tombstones."""
         world = self._system.world
-        first = len(self.weighed(spec.table).changes) if spec.table in self.tables() else 0
+        first = self._changes(spec.table)
         outcome = super().retract(spec, tombstones)
         if outcome.verdict is not Verdict.GATE_MISSING:
             items = self.weighed(spec.table)
@@ -209,17 +216,6 @@ class SimStore(MemoryStore):
         super().open_gate(spec, number)
         if before:
             self._system.oracle.on_gate(spec, before, self.items(spec.table))
-
-
-def _unanswered(how: str, records: Sequence[Record], increments: Sequence[Increment]) -> Outcome:
-    """What becomes of a commit while the table of identities is away: as the DynamoDB adapter says
-    it, a missing table is like a missing gate.
-    """
-    if how != THROTTLED:
-        return Outcome(Verdict.GATE_MISSING, detail="identities: no such table")
-    fine, slow = Element(Answer.FINE), Element(Answer.THROTTLED, limit=LIMIT_OF_IDENTITIES)
-    answers = tuple(slow if record.identities else fine for record in records)
-    return Outcome(Verdict.CANCELLED, answers, (fine,) * len(increments))
 
 
 class SimCatalog(MemoryCatalog):
