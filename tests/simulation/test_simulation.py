@@ -32,10 +32,11 @@ STORMS = (27, 29, 42, 47)
 # another rule's identity told the model that a letter's event counted, which was not read; a window
 # closed while its messages waited in a queue of nothing but what was received three times; the
 # model did not know where an event of before the first window was to go, as its redrive slept;
-# the judge of a commit took a table that was being made again for one that was there.
+# the judge of a commit took a table that was being made again for one that was there;
+# a wish was promised for a window that had become longer since the command began, and was frozen.
 FOUND = (
     *(6034, 6037, 6722, 7192, 700467, 741, 946, 3238, 291, 1231, 731, 1210, 5785, 111795, 111708),
-    *(1796011992, 1796016931),
+    *(1796011992, 1796016931, 1796100728),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,19 @@ def test_a_frozen_window_is_refused_with_the_first_that_takes_it(
         desk.split("k", 64, since)
     assert pipeline.catalog.wishes() == Wishes(), "nothing was wished meanwhile"
     assert desk.split("k", 64, since + 1).window == first
+
+
+def test_a_window_that_became_longer_since_the_command_began(
+    pipeline: Pipeline, desk: WishDesk
+) -> None:
+    """The window of noon holds 13:00, too, of which the desk's calendar knows nothing."""
+    pipeline.settings, noon = replace(pipeline.settings, window_seconds=7_200), START + 4 * HOUR
+    for at in (START, TEN, noon):
+        roll_at(pipeline, at)
+    assert pipeline.spec(hour(12)).end == noon + 2 * HOUR
+    with pytest.raises(UsageError, match=rf"{hour(12)} is frozen .*is {hour(14)} \(--from"):
+        desk.split("k", 64, noon + HOUR)
+    assert desk.split("k", 64, noon + 3 * HOUR).window == hour(14)
 
 
 def test_a_window_that_is_frozen_while_the_wish_is_put(

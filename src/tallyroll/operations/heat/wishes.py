@@ -2,8 +2,9 @@
 
 A wish is put first. Only then are the specs read: one that was frozen without it is seen, and the
 wish is refused. One that is frozen later has the wish, since the roller puts a spec only if the
-wishes that it read are unchanged. A roller of a release before wishes does not check this:
-`hot_keys` shows what its specs lack.
+wishes that it read are unchanged. The calendar is read again before the specs: if its windows have
+become longer since the command began, one of them may begin before the wish, and have it. A roller
+of a release before wishes does not check this: `hot_keys` shows what its specs lack.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tallyroll.errors import Absent, StateConflict, UsageError
 from tallyroll.limits import HOT_KEYS_MAX, HOT_LIST_BYTES_MAX, TS_MS_MAX
 from tallyroll.model.specs import Spec
 from tallyroll.model.states import Calendar, Wish, Wishes
-from tallyroll.model.windows import Span, WindowId, iso
+from tallyroll.model.windows import Grid, Span, WindowId, iso
 from tallyroll.ports.catalog import Catalog
 from tallyroll.ports.effects import Effects
 
@@ -88,7 +89,7 @@ class WishDesk:
                 replaced = self._change(key, wish)
                 frozen = self._lacking(key, wish)  # meanwhile, without the wish
                 if not frozen:
-                    return Split(wish, self.calendar.grid.at(begin).id, replaced)
+                    return Split(wish, self._grid().at(begin).id, replaced)
                 self._change(key, replaced, only=wish)
             if since is not None:
                 first = self._first_taking(key, shards, since)
@@ -163,9 +164,13 @@ class WishDesk:
             return before
         raise StateConflict(f"others changed the wishes {TRIES} times meanwhile: run it again")
 
+    def _grid(self) -> Grid:
+        """The windows' lengths as they are now."""
+        return (self.catalog.calendar() or self.calendar).grid
+
     def _frozen(self, since: int) -> list[Spec]:
         """The specs of the window of `since` and of later ones, ascending, as far as frozen."""
-        windows = self.catalog.windows(self.calendar.grid.at(since).start, TS_MS_MAX + 1)
+        windows = self.catalog.windows(self._grid().at(since).start, TS_MS_MAX + 1)
         specs = self.catalog.specs([window.id for window in windows])
         return sorted(specs.values(), key=lambda spec: spec.start)
 
@@ -182,7 +187,7 @@ class WishDesk:
         frozen with fewer shards.
         """
         lacking = [spec for spec in self._frozen(since) if spec.shards_of(key) < shards]
-        return self.calendar.grid.at(lacking[-1].end if lacking else since)
+        return self._grid().at(lacking[-1].end if lacking else since)
 
     def _earlier(self, now: int) -> list[Spec]:
         """The specs of the windows before the current one, descending, without a gap."""
