@@ -9,6 +9,7 @@ import pytest
 
 from tallyroll.adapters.directory import DirectoryBucket
 from tallyroll.archive.corrections import copy_corrections
+from tallyroll.archive.parquet.files import DUCKDB, ParquetWriter
 from tallyroll.errors import Refused
 from tests.cli.command_line import CommandLine
 from tests.harness.archives import Archived
@@ -157,6 +158,18 @@ def test_a_damaged_archive_gets_no_parquet(cli: CommandLine, whole: Archived) ->
     nothing = cli.run("archive", "compact", *HERE)
     assert nothing.status == 0
     assert "nothing to do" in nothing.err
+
+
+def test_a_window_that_takes_too_much_memory_does_not_end_the_command(
+    cli: CommandLine, whole: Archived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise Refused("DuckDB: Out of Memory Error", DUCKDB)
+
+    monkeypatch.setattr(ParquetWriter, "finish", refused)
+    answer = cli.run("archive", "compact", *HERE)
+    assert answer.status == 1
+    assert f"{whole.prefix}: no Parquet was proven: DuckDB: Out of Memory" in answer.err
 
 
 def test_queries_of_a_copy(cli: CommandLine, whole: Archived, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyroll.adapters.dynamodb.items import CODEC, parse_item
-from tallyroll.archive.parquet.rows import alone, converted, restored, rows_of
+from tallyroll.archive.parquet.rows import alone, converted, held, restored, rows_of
 from tallyroll.client.packing import pack
 from tallyroll.model.events import Event, decode, event_body
 from tallyroll.model.formats.json_texts import spaced
@@ -76,7 +76,11 @@ def test_every_item_comes_back(
             assert found == [item, *own]
             assert [CODEC.encode(one) for one in found[1:]] == [*map(CODEC.encode, own)]
             assert (made.rest.items is None) == (changed.keys().isdisjoint({"new", "n"}))
-            if own or not chunks:
+            if made.rest.items is not None:
+                assert rows_of(held(made.rest), CODEC) == made.rows, (
+                    "also without the manifest's key"
+                )
+            elif own or not chunks:
                 assert rows_of(found, CODEC) == made.rows
             assert len(made.rows) == each.n
             assert sum(row.value for row in made.rows) == each.amount
@@ -88,8 +92,12 @@ def of(chunks: list[Chunk], key: str) -> list[Chunk]:
 
 def with_keys(record: Record, keys: list[str]) -> Record:
     """The record as that of an event of several keys, of which the least has its chunks."""
-    body = event_body(Event(keys[0], record.id, record.ts, record.amount, "[1,2,3]", (*keys[1:],)))
-    return record_by(body, 0, SMALL)
+    payload = str([*range(0, 4_000, 97)])
+    event = Event(keys[0], record.id, record.ts, record.amount, payload, (*keys[1:],))
+    found = record_of(event, Message("m", "", NOW, 1, ""), spec_of(), layout=SMALL)
+    assert found.chunks
+    assert found.others
+    return found
 
 
 @given(any_event)

@@ -115,14 +115,14 @@ class ArchivedEvents:
             return False, None
         try:
             what, least = event_in(event_id, partial(_record, archive, key))
+            if what is None:
+                return True, None
+            ids = {event_id, *(packed_id(event_id) or ())[:1]}
+            items = [item for each in sorted(ids) for item in archive.items_of(key, each)]
         except Missing as error:
             if superseded_by(self.bucket, prefix):
                 return False, None
             raise ProofMismatch([f"{prefix}: {error}"]) from None
-        if what is None:
-            return True, None
-        ids = {event_id, *(packed_id(event_id) or ())[:1]}
-        items = (item for each in sorted(ids) for item in archive.items_of(key, each))
         stones = {each.name: each.note for each in items if isinstance(each, Tombstone)}
         return True, told(self.totals, self.effects, key, window, total, what, least, stones)
 

@@ -239,10 +239,11 @@ class ArchivedPages:
         self, window: Window, key: str, total: Total, position: Position, deadline: int
     ) -> _Run | None:
         """The key's records from a position on, as many as are kept; None if it is late."""
-        if not (self._kept and self._kept.serves(window.id, key, position)):
-            self._kept = None  # makes room
-            self._kept = self._read(window, key, total, position.record_id, deadline)
-        return self._kept
+        run = self._kept
+        if not (run and run.serves(window.id, key, position)):
+            run = self._kept = None  # makes room
+            run = self._kept = self._read(window, key, total, position.record_id, deadline)
+        return run  # not what another thread keeps by now
 
     def _read(
         self, window: Window, key: str, total: Total, first: str, deadline: int

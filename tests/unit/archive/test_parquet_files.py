@@ -111,8 +111,8 @@ def test_control_characters_come_back(tmp_path: Path, writer: ParquetWriter, odd
 def test_large_texts_take_no_more_memory_than_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_from: int
 ) -> None:
-    """Rows of 80 MB in all, of which DuckDB cannot sort 2,048 at once; large items; small rows; and
-    what looks like a place in the file of large texts.
+    """Rows of 80 MB in all, of which DuckDB cannot sort 2,048 at once; large items, and many keys;
+    small rows; and what looks like a place in the file of large texts.
     """
     monkeypatch.setattr(files, "MEMORY", "75MB")
     monkeypatch.setattr(large, "LARGE", apart_from)
@@ -126,7 +126,8 @@ def test_large_texts_take_no_more_memory_than_there_is(
         if number == 8:
             event = event._replace(payload="\x1e0:5")
         items = f'[{{"pk":"{number:020000d}"}}]' if number % 100 == 7 else None
-        made.append(Converted([event], Rest(1, None, 30, 7, None, items)))
+        more = f'{{"keys":["{number:020000d}"]}}' if number % 20 == 13 else None
+        made.append(Converted([event], Rest(1, None, 30, 7, more, items)))
         writer.add(made[-1])
     packet = Converted([row("k0", "p", index) for index in range(3)], Rest(3, "packet1+zlib"))
     writer.add(packet)

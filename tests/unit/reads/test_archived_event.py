@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tallyroll.adapters.dynamodb.items import CODEC
 from tallyroll.adapters.memory import MemoryBucket
 from tallyroll.archive.indexed.finding import IndexedArchive
 from tallyroll.archive.layout import alone_key, proof_key
-from tallyroll.errors import Absent, Archived, ProofMismatch, UsageError
+from tallyroll.errors import Absent, Archived, Missing, ProofMismatch, UsageError
 from tallyroll.model.states import Status
 from tallyroll.pipeline import archived_events, archived_pages
 from tallyroll.pipeline.archived_pages import ArchivedPages
@@ -196,6 +197,25 @@ def test_an_archive_that_expires_is_not_read_by_its_index(
         asked(reader(whole), "k0", "e0")
     whole.bucket.put(alone_key(f"{whole.prefix}.parquet.0123456789ab"), b"{}")
     assert asked(reader(whole), "k0", "e0") == "Archived"
+
+
+def test_an_archive_may_expire_between_a_record_and_its_tombstones(
+    whole: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(whole)
+    whole.bucket.put(alone_key(f"{whole.prefix}.parquet.0123456789ab"), b"{}")
+    calls, items_of = count(1), IndexedArchive.items_of
+
+    def expiring(self: IndexedArchive, *asked: str) -> Any:
+        if next(calls) > 1:
+            whole.remove(*(key for key in dict(whole.bucket._objects) if "/data/" in key))
+            raise Missing("expired")
+        return items_of(self, *asked)
+
+    monkeypatch.setattr(IndexedArchive, "items_of", expiring)
+    is_indexed = IndexedArchive.opened(whole.bucket, whole.prefix, CODEC) is not None
+    assert asked(reader(whole), "k0", "e0") == "Archived" or not is_indexed
+    assert (next(calls) > 2) == is_indexed
 
 
 def test_in_a_scope_of_ids_each_window_where_it_is_taken_is_asked(

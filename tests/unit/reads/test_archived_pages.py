@@ -20,7 +20,7 @@ from tallyroll.errors import Archived, ProofMismatch, Refused, UsageError
 from tallyroll.model.formats.payloads import Chunk
 from tallyroll.model.states import Status
 from tallyroll.pipeline import archived_pages
-from tallyroll.pipeline.archived_pages import ArchivedPages
+from tallyroll.pipeline.archived_pages import ArchivedPages, _Run
 from tallyroll.reads.http import answer_error, answer_event, answer_events
 from tallyroll.reads.reader import PortReader
 from tests.harness.archives import Archived as Archive
@@ -167,6 +167,23 @@ def test_an_archive_is_read_once_for_many_pages(
     bucket = Streams(day)
     assert listed(pages(reader(day, bucket), limit=1)) == whole["events"]
     assert bucket.streamed == times * len(day.files())
+
+
+def test_a_page_is_of_its_own_run_whatever_another_thread_reads_meanwhile(
+    day: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, read, serves = page(reader(day)), ArchivedPages._read, _Run.serves
+    drop(day)
+    one: dict[str, ArchivedPages] = {}
+
+    def overtaken(self: _Run, *asked: Any) -> bool:
+        one["it"]._kept = replace(self, key="other", records=())
+        return serves(self, *asked)
+
+    known = lambda self, *asked: read(one.setdefault("it", self), *asked)  # noqa: E731
+    monkeypatch.setattr(ArchivedPages, "_read", known)
+    monkeypatch.setattr(_Run, "serves", overtaken)
+    assert listed(pages(reader(day), limit=1)) == whole["events"]
 
 
 def test_a_page_is_no_larger_than_an_answer_may_be(

@@ -86,9 +86,11 @@ class Compaction:
             if written.complete and is_parquet(written.prefix):
                 with suppress(ProofMismatch):
                     return self._proven(written.prefix, archive)
-        reading = ArchiveReading(self._bucket, archive, self._codec, self._totals)
         with tempfile.TemporaryDirectory(prefix="tallyroll-") as folder:
-            prefix = self._written(reading, Path(folder))
+            # No name here keeps the reading, whose sums of all keys take much, until the proof.
+            prefix = self._written(
+                ArchiveReading(self._bucket, archive, self._codec, self._totals), Path(folder)
+            )
         return self._proven(prefix, archive)
 
     def _written(self, reading: ArchiveReading, folder: Path) -> str:

@@ -148,7 +148,10 @@ class ParquetWriter:
                 f" UNION ALL FROM {self._read('quoted', _COLUMNS, _QUOTED)}"
             )
             (self._folder / "plain.csv").unlink()
-            return self._copied(events, EVENTS, "payload"), self._copied(rest, REST, "items")
+            return (
+                self._copied(events, EVENTS, ("payload",)),
+                self._copied(rest, REST, ("more", "items")),
+            )
         except self._error as error:
             raise Refused(f"DuckDB: {str(error).splitlines()[0]}", DUCKDB) from None
 
@@ -156,8 +159,8 @@ class ParquetWriter:
         path = quoted(str(self._folder / f"{name}.csv"))
         return f"read_csv({path}, columns = {columns}, {_AS_TEXT}, {written})"
 
-    def _copied(self, query: str, name: str, large: str) -> list[Path]:
-        """The files of the results of a query, whose column `large` may have large texts."""
+    def _copied(self, query: str, name: str, large: Sequence[str]) -> list[Path]:
+        """The files of the results of a query, whose columns `large` may have large texts."""
         folder = self._folder / name
         parts: list[Path] = []
         if self._large.used:
@@ -171,11 +174,12 @@ class ParquetWriter:
             part.unlink()
         return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
 
-    def _with_large(self, query: str, large: str) -> tuple[str, list[Path]]:
+    def _with_large(self, query: str, large: Sequence[str]) -> tuple[str, list[Path]]:
         """A query for the same results with the large texts themselves, and the files it reads."""
         types = dict(self._rows(f"SELECT column_name, column_type FROM (DESCRIBE {query})"))  # noqa: S608 (own names)
         binary = [place for place, of in enumerate(types.values()) if of == "BLOB"]
-        parts = self._large.written(self._rows(query), [*types].index(large), binary)
+        columns = [[*types].index(name) for name in large]
+        parts = self._large.written(self._rows(query), columns, binary)
         texts = {name: "VARCHAR" if of == "BLOB" else of for name, of in types.items()}
         whole = [f"unhex({name}) AS {name}" for name, of in types.items() if of == "BLOB"]
         replaced = f" REPLACE ({', '.join(whole)})" if whole else ""

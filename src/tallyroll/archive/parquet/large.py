@@ -56,12 +56,15 @@ class LargeTexts:
                 row._replace(payload=self._put(row.payload)) if _is_large(row.payload) else row
                 for row in rows
             ],
-            rest._replace(items=self._put(rest.items)) if _is_large(rest.items) else rest,
+            rest._replace(more=self._apart(rest.more), items=self._apart(rest.items)),
         )
 
     def alone(self, rest: Rest) -> Rest:
         """The same for an item that is no record's."""
         return self.apart(Converted([], rest)).rest
+
+    def _apart(self, text: str | None) -> str | None:
+        return self._put(text) if _is_large(text) else text
 
     def _put(self, text: str | None) -> str:
         body = (text or "").encode()
@@ -77,13 +80,13 @@ class LargeTexts:
         return self._file.read(size).decode()
 
     def written(
-        self, found: Iterable[Sequence[Any]], column: int, binary: Sequence[int]
+        self, found: Iterable[Sequence[Any]], columns: Sequence[int], binary: Sequence[int]
     ) -> list[Path]:
-        """Files of CSV with these rows, in their order, with the texts of a column whole; those of
+        """Files of CSV with these rows, in their order, with the texts of `columns` whole; those of
         `binary` columns are in hexadecimal. Without rows there is one file.
         """
         paths: list[Path] = []
-        for part in _parts(found, column):
+        for part in _parts(found, columns):
             paths.append(self._folder / f"part-{self._parts}.csv")
             self._parts += 1
             with paths[-1].open("w", newline="", encoding="utf-8") as file:
@@ -92,7 +95,8 @@ class LargeTexts:
                     values = list(row)
                     for each in binary:
                         values[each] = values[each].hex()
-                    values[column] = self._whole(values[column])
+                    for each in columns:
+                        values[each] = self._whole(values[each])
                     write(values)
         return paths
 
@@ -106,7 +110,15 @@ def _place(text: str) -> tuple[int, int]:
     return int(at), int(size)
 
 
-def _parts(found: Iterable[Sequence[Any]], column: int) -> Iterator[Iterator[Sequence[Any]]]:
+def _size(text: str | None) -> int:
+    if text is None:
+        return 0
+    return _place(text)[1] if text.startswith(_MARK) else len(text.encode())
+
+
+def _parts(
+    found: Iterable[Sequence[Any]], columns: Sequence[int]
+) -> Iterator[Iterator[Sequence[Any]]]:
     """The rows, divided; each part is to be read before the next one is asked for. One part,
     without rows, if there are none.
     """
@@ -117,8 +129,7 @@ def _parts(found: Iterable[Sequence[Any]], column: int) -> Iterator[Iterator[Seq
         size = 0
         for number, row in enumerate(chain(left.copy(), rows)):
             left.clear()
-            text = row[column] or ""
-            size += _OTHERS + (_place(text)[1] if text.startswith(_MARK) else len(text.encode()))
+            size += _OTHERS + sum(_size(row[column]) for column in columns)
             if number and size > PART_BYTES:
                 left.append(row)
                 return

@@ -132,17 +132,22 @@ def _converted(
     rows, t0 = _rows(content)
     more = _more(content, record, chunks, t0)
     rest = Rest(len(rows), record.format, record.slot, record.stripe, canonical(more))
-    items = [item]
-    manifest = manifest_in(record.data, record.format)
-    if manifest and manifest.key == record.key:
-        items += [codec.item_of(chunk) for chunk in sorted(chunks, key=lambda each: each.number)]
+    ordered = sorted(chunks, key=lambda each: each.number)
+    items = [item, *(codec.item_of(chunk) for chunk in ordered)]
+    own = items[:1] if _lies_elsewhere(record) else items
     try:
         same = [each.attributes for each in restored(rows, rest, codec)] == [
-            each.attributes for each in items
+            each.attributes for each in own
         ]
     except ValueError:
         same = False
     return Converted(rows, rest if same else Rest(len(rows), items=_text(items)))
+
+
+def _lies_elsewhere(record: Record) -> bool:
+    """Whether the data of a record is in chunks under another of its event's keys."""
+    manifest = manifest_in(record.data, record.format)
+    return manifest is not None and manifest.key != record.key
 
 
 def alone(item: StoredItem) -> Rest:
@@ -157,9 +162,20 @@ def restored(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> list[Sto
     than that by which they were stored.
     """
     if rest.items is not None:
-        held = json.loads(rest.items)
-        return [StoredItem(each["pk"]["S"], each["sk"]["S"], each) for each in held]
+        items = held(rest)
+        first = codec.parse(items[0]) if len(items) > 1 else None
+        return items[:1] if isinstance(first, Record) and _lies_elsewhere(first) else items
     return [codec.item_of(each) for each in contents(rows, rest)]
+
+
+def held(rest: Rest) -> list[StoredItem]:
+    """The items that are held whole: also the chunks of a record whose data lies under another key,
+    by which its rows can be compared. These are restored with that key's record.
+    """
+    return [
+        StoredItem(each["pk"]["S"], each["sk"]["S"], each)
+        for each in json.loads(rest.items or "[]")
+    ]
 
 
 def contents(rows: Sequence[EventRow], rest: Rest) -> list[Record | Chunk]:
@@ -190,12 +206,12 @@ def whole_of(rows: Sequence[EventRow], rest: Rest, codec: ItemCodec) -> Record:
     more: dict[str, Any] = json.loads(rest.more) if rest.more else {}
     record = _record(rows, rest, more, None)
     if rest.items is not None:
-        held = codec.parse(restored(rows, rest, codec)[0])
-        if not isinstance(held, Record):
-            raise ValueError(f"no record, but {held}")
-        if not held.in_chunks:
-            return held
-        record, more = held, {"t0": 0}
+        one = codec.parse(held(rest)[0])
+        if not isinstance(one, Record):
+            raise ValueError(f"no record, but {one}")
+        if not one.in_chunks:
+            return one
+        record, more = one, {"t0": 0}
     form = _form(record.format)
     return replace(record, data=_data(rows, form, more, exact=False), format=form)
 

@@ -27,6 +27,7 @@ from tallyroll.archive.parquet.rows import (
     added,
     contents,
     event_digest,
+    held,
     item_digest,
     restored,
     rows_of,
@@ -153,7 +154,7 @@ class ParquetItems:
             if rest.items is None:
                 return [(codec.item_of(each), each) for each in contents(rows, rest)]
             items = restored(rows, rest, codec)
-            if rows and rows_of(items, codec) != rows:
+            if rows and rows_of(held(rest), codec) != rows:
                 raise ValueError("its rows are not those of its item")
             return [(item, codec.parse(item)) for item in items]
         except (KeyError, TypeError, ValueError) as error:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from tallyroll.archive.inventory import Archive, best
 from tallyroll.archive.layout import source_of
 from tallyroll.archive.parquet.compaction import Compaction
+from tallyroll.archive.parquet.files import DUCKDB
 from tallyroll.cli.archive.sources import (
     DIFFERENCES_TOLD,
     OWN_BUCKET,
@@ -19,7 +20,7 @@ from tallyroll.cli.archive.sources import (
 )
 from tallyroll.cli.arguments import STARTS_SINCE, STARTS_UNTIL, Run
 from tallyroll.cli.screen import Screen, number_of, size_text
-from tallyroll.errors import ProofMismatch, UsageError
+from tallyroll.errors import ProofMismatch, Refused, UsageError
 from tallyroll.model.amounts import format_amount
 
 _COLUMNS = ("window", "result", "items", "keys", "events", "sum", "was", "bytes", "prefix")
@@ -68,6 +69,12 @@ def compact(
         except ProofMismatch as mismatch:
             failed += 1
             _tell(archive, mismatch, screen)
+            continue
+        except Refused as refused:
+            if refused.code != DUCKDB:
+                raise
+            failed += 1
+            screen.tell(f"{archive.prefix}: no Parquet was proven: {refused}")
             continue
         result = "proven" if parquet is None else "was proven"
         done.append(_json(archive, made, result))
