@@ -36,10 +36,10 @@ def test_lists_name_the_message_of_a_logged_event(cli: CommandLine) -> None:
     for argv in (("--window", WINDOW), ("--since", WINDOW)):
         own, logged = cli.run("events", "home", *argv, "--json").json
         assert "message" not in own
-        assert (logged["message"], logged["value"]) == (MESSAGE, 2.5)
+        assert (logged["id"], logged["message"], logged["value"]) == (MESSAGE, MESSAGE, 2.5)
         assert logged["payload"] == {"a": "é"}
-        assert logged["id"].startswith("log.")
-        sought = ("event", "home", f"~{logged['id']}", "--ts", WINDOW)
+        assert logged["log"].startswith("~log.")
+        sought = ("event", "home", logged["log"], "--ts", WINDOW)
         (found,) = cli.run(*sought, "--json").json
         assert json.dumps(found).count(MESSAGE) == 1
 

@@ -282,3 +282,22 @@ def test_logs_are_planned(cli: CommandLine, tmp_path: Path) -> None:
     assert (wrong.status, "--logs 6,000: these keys cannot have more" in wrong.err) == (2, True)
     refused = cli.run(*asked, "--logs", '{"home": 0}').err
     assert """Invalid value for --logs: '{"home": 0}': give an object""" in refused
+
+
+def test_each_logged_key_of_a_file_is_planned_at_its_own_peak(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    """Also one that is none of the hottest, and two that are hottest one after another."""
+    file = tmp_path / "events.jsonl"
+    some = [{"key": "a", "ts": NOW} for _ in range(900)]
+    some += [{"key": "b", "ts": NOW + 1_000} for _ in range(900)]
+    some += [{"key": f"k{n}", "ts": NOW + 2_000} for n in range(30) for _ in range(10)]
+    some += [{"key": "least", "ts": NOW + 2_000}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in some))
+    (told,) = cli.run("plan", str(file), "--json").json
+    assert [each["name"] for each in told["cheaper"] if "log" in each["name"]]
+    named = {"a": 900, "b": 900, "least": 1}
+    (told,) = cli.run("plan", str(file), "--logs", json.dumps(named), "--json").json
+    rates = {key: each["events_per_second"] for key, each in told["load"]["logs"].items()}
+    assert rates["a"] == rates["b"] == pytest.approx(450, rel=0.01)
+    assert rates["least"] == pytest.approx(0.5, rel=0.01)

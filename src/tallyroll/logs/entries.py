@@ -154,6 +154,11 @@ def leaf_record(
     )
 
 
+def group_of(record: Record) -> int:
+    """The number of a leaf's group: the first slot's, by the slots of a group."""
+    return int(record.id.split(".")[1])
+
+
 def position_of(record: Record) -> int:
     """The position of a leaf in its slot."""
     return int(record.id.rpartition(".")[2])

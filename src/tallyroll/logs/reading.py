@@ -51,6 +51,15 @@ def read_group(store: Store, spec: Spec, slot: SlotName) -> list[Record]:
     return [*_pages(store.records, spec, slot.key, prefix, prefix[:-1] + _PREFIX_END)]
 
 
+def first_leaves(store: Store, spec: Spec, first: SlotName, last: SlotName) -> Iterator[Record]:
+    """The first leaf of each shard, from the group of a key's slot to that of a later one: none if
+    nothing was logged in between. Raises StoreError.
+    """
+    after, before = group_prefix(spec, first), group_prefix(spec, last)[:-1] + _PREFIX_END
+    for shard in range(1, spec.shards_of(first.key) + 1):
+        yield from store.records(spec, first.key, shard, after, 1, before).records
+
+
 def stored_in_logs(
     store: Store,
     spec: Spec,

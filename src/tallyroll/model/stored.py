@@ -176,11 +176,11 @@ def check_leaf(what: object) -> None:
 
 def event_line(key: str, event: StoredEvent) -> str:
     """An event as one line of JSON that `tallyroll send` reads, with the exact value. One of a log
-    has the id of its queue `message`, too, which `send` does not read.
+    has the id of its queue message, which is one of its own in any window, and under any key; its
+    id in the `log` stands beside, which `send` does not read.
     """
-    # Ids of logs are no event's own: a window with logs would reject them.
-    own = event.id.removeprefix("~") if event.message else event.id
+    own = event.message or event.id
     sent = Event(key, own, event.ts, event.amount, event.payload, reference=event.reference)
     if event.message:
-        return f'{event_body(sent)[:-1]},"message":"{event.message}"}}'
+        return f'{event_body(sent)[:-1]},"message":"{event.message}","log":"{event.id}"}}'
     return message_body(sent) if event.reference else event_body(sent)

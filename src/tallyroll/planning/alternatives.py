@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from tallyroll.limits import LOG_KEYS_MAX, PACKET_BYTES_MAX, WARM_WRITE_UNITS_MIN
+from tallyroll.limits import (
+    LOG_KEYS_MAX,
+    LOG_RATE_MAX,
+    PACKET_BYTES_MAX,
+    WARM_WRITE_UNITS_MIN,
+)
 from tallyroll.planning import prices
 from tallyroll.planning.costs import (
     AGGREGATOR,
@@ -21,7 +26,7 @@ from tallyroll.planning.costs import (
     windows_a_month,
 )
 from tallyroll.planning.facts import IdsSeen
-from tallyroll.planning.load import PACKET_EVENTS_MAX, LoggedKey, PeakLoad
+from tallyroll.planning.load import PACKET_EVENTS_MAX, LoggedKey, PeakLoad, at_once
 from tallyroll.planning.on_demand import GROWTH, GROWTH_SECONDS
 from tallyroll.planning.plan import Plan, planned
 from tallyroll.planning.writes import (
@@ -68,7 +73,7 @@ def packed_by_minute(load: PeakLoad) -> int:
     """How many events a packet has on average, at the mean rate, if one producer packs all events
     by key and minute.
     """
-    most = min(PACKET_EVENTS_MAX, int(PACKET_BYTES_MAX // load.entry_bytes))
+    most = min(PACKET_EVENTS_MAX, max(1, int(PACKET_BYTES_MAX // load.entry_bytes)))
     events = load.mean * MINUTE_SECONDS
     if events < 1:
         return 1
@@ -141,7 +146,8 @@ class LogAdvice:
         return (
             f"{self.key}: {self.ways.events_per_second:,.0f} events/s: {self.ways.text}."
             f" {self.ids.text}. Packets are cheapest; if its producer cannot change and gives no"
-            f" ids, tallyroll:logs='{option}' (docs/sharding.md, Events without an id)"
+            f" ids, tallyroll:logs='{option}', beside the others (docs/sharding.md, Events without"
+            " an id)"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -167,7 +173,7 @@ def ways_of(mean: float, *, writers: int, event_bytes: int = 128, peak: float = 
     alone = PeakLoad(
         events_per_second=mean, hottest_per_second=mean, keys=1, event_bytes=event_bytes
     )
-    named = max(1, int(max(mean, peak / NAMED_BELOW_MAX)))
+    named = min(LOG_RATE_MAX, max(1, int(max(mean, peak / NAMED_BELOW_MAX))))
     units = log_units(LoggedKey(mean, named), writers, alone.log_entry_bytes)
     each = units.writes * prices.WRITE_UNIT + units.reads * prices.READ_UNIT
     packed = packed_by_minute(alone)
@@ -218,7 +224,8 @@ def _in_logs(plan: Plan) -> tuple[str, Plan, str] | None:
         f"{known} One that is sent twice counts twice, as without a log, and it is not found by the"
         " id of its message, only in lists. Packets are cheaper, where producers can pack."
     )
-    other = planned(replace(load, logs={**load.logs, **chosen}), plan.settings)
+    logs = at_once({**load.logs, **chosen}, load.events_per_second)
+    other = planned(replace(load, logs=logs), plan.settings)
     return f"logs of {of}" if of else "a log of the hottest key", other, loses
 
 

@@ -19,6 +19,7 @@ from tallyroll.planning.load import (
     PLAIN_EVENT_BYTES,
     LoggedKey,
     PeakLoad,
+    at_once,
 )
 from tallyroll.settings import Settings
 
@@ -175,8 +176,9 @@ def _logs(facts: Measurements, peak: float) -> dict[str, LoggedKey]:
     they would have more than all keys.
     """
     rates = {key: facts.hot[key] for key in facts.settings.logs if facts.hot.get(key)}
-    part = min(1.0, peak / sum(rates.values())) if rates else 1.0
-    return {key: LoggedKey(rate * part, facts.settings.logs[key]) for key, rate in rates.items()}
+    return at_once(
+        {key: LoggedKey(rate, facts.settings.logs[key]) for key, rate in rates.items()}, peak
+    )
 
 
 def _event_bytes(facts: Measurements, packed: int) -> int:

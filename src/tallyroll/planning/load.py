@@ -258,9 +258,16 @@ class Sample:
             self._entries += entry.encode()
             self._sampled += 1
 
-    def load(self, *, packed: int, reads_per_second: float, staleness_seconds: float) -> PeakLoad:
-        """The load of these events, at their busiest second. Raises UsageError if there are none,
-        or if they have no times.
+    def load(
+        self,
+        *,
+        packed: int,
+        reads_per_second: float,
+        staleness_seconds: float,
+        logs: Mapping[str, int] | None = None,
+    ) -> PeakLoad:
+        """The load of these events, at their busiest second; `logs` are the keys that are logged,
+        and how each is named. Raises UsageError if there are none, or if they have no times.
         """
         if not self.events:
             raise UsageError("no events: there is nothing to plan for")
@@ -272,6 +279,8 @@ class Sample:
         rates, plain = _busiest(self.by_key_second), _busiest(self.plain_by_key_second)
         seconds = max(self.by_second) - min(self.by_second) + 1
         hot = dict(rates.most_common(HOT_LISTED_MAX))
+        named = logs or {}
+        hot |= {key: rates[key] for key in named if rates[key]}
         peak = max(self.by_second.values())
         return PeakLoad(
             events_per_second=peak,
@@ -285,7 +294,20 @@ class Sample:
             staleness_seconds=staleness_seconds,
             hot=hot,
             plain={key: plain[key] for key in hot},
+            logs=at_once({key: LoggedKey(plain[key], named[key]) for key in named}, peak),
         )
+
+
+def at_once(logs: Mapping[str, LoggedKey], most: float) -> dict[str, LoggedKey]:
+    """Logged keys, each at a peak of its own: if together they had more than `most` events a
+    second, which all keys have at the most, less of each.
+    """
+    together = sum(each.events_per_second for each in logs.values())
+    part = min(1.0, most / together) if together else 1.0
+    return {
+        key: each._replace(events_per_second=each.events_per_second * part)
+        for key, each in logs.items()
+    }
 
 
 def _busiest(by_key_second: Counter[tuple[str, int]]) -> Counter[str]:

@@ -19,7 +19,9 @@ from tests.harness.pipeline import NOW, SMALL, TIME_LEFT, WINDOW, Pipeline, open
 WHERE = f"key 'k': in its busiest sixtieth of {WINDOW}"
 
 
-def logged(named: int, *, events: int, lasted_ms: int = 60_000, batch: int = 1_000) -> Pipeline:
+def logged(
+    named: int, *, events: int, lasted_ms: int = 60_000, batch: int = 1_000, after_ms: int = 0
+) -> Pipeline:
     """A pipeline with so many plain events of a key, all sent within the last minute."""
     pipeline = opened(replace(SMALL, logs={"k": named}))
     body = pipeline.message({"key": "k"})
@@ -27,7 +29,7 @@ def logged(named: int, *, events: int, lasted_ms: int = 60_000, batch: int = 1_0
         replace(
             body,
             id=str(UUID(int=number, version=4)),
-            sent=NOW - 60_000 + number * lasted_ms // events,
+            sent=NOW - 60_000 + after_ms + number * lasted_ms // events,
         )
         for number in range(events)
     ]
@@ -102,3 +104,20 @@ def test_a_key_whose_events_have_ids_is_told() -> None:
     (sign,) = judged(pipeline)
     assert sign.text == f"{WHERE}, no event was found in its log, and 20 were counted"
     assert sign.window == WINDOW
+
+
+def test_a_burst_between_the_groups_that_are_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline = logged(5_000, events=2_000, lasted_ms=500, after_ms=13_000)
+    assert not judged(pipeline)
+    monkeypatch.setattr(log_checks, "first_leaves", lambda *_: ())
+    (sign,) = judged(pipeline)
+    assert "no event was found in its log, and 2,000 were counted" in sign.text
+
+
+def test_a_window_of_an_older_name_is_not_judged_by_that_of_today() -> None:
+    pipeline = logged(2, events=3_000)
+    pipeline.settings = replace(pipeline.settings, logs={"k": 50})
+    (sign,) = log_checks.logs(case_of(pipeline))
+    assert sign.text == "logged keys: 1, of these with events lately: 0"

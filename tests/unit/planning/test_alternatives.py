@@ -71,6 +71,7 @@ def test_a_mean_that_a_cold_table_does_not_take_is_told() -> None:
         (PeakLoad(events_per_second=980, hottest_per_second=980, keys=1, event_bytes=1_060), 258),
         (PeakLoad(events_per_second=10, hottest_per_second=1, keys=10**6), 1),
         (SMALL, 1),
+        (PeakLoad(events_per_second=10, hottest_per_second=10, keys=1, event_bytes=300_000), 1),
     ],
 )
 def test_how_many_events_a_minute_packs(load: PeakLoad, packed: int) -> None:

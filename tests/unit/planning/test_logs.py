@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tallyroll.errors import UsageError
+from tallyroll.limits import LOG_RATE_MAX
 from tallyroll.planning import prices
 from tallyroll.planning.alternatives import cheaper, ways_of
 from tallyroll.planning.costs import (
@@ -19,7 +20,7 @@ from tallyroll.planning.costs import (
 from tallyroll.planning.facts import IdsSeen, Measurements, ids_seen
 from tallyroll.planning.feedback import feedback
 from tallyroll.planning.lines import as_json, lines_of
-from tallyroll.planning.load import LoggedKey, PeakLoad
+from tallyroll.planning.load import LoggedKey, PeakLoad, at_once
 from tallyroll.planning.plan import planned
 from tallyroll.planning.writes import LOGS_MEASURED, log_units
 from tallyroll.settings import Settings
@@ -195,3 +196,19 @@ def test_unknown_ids_are_said_to_be_unknown() -> None:
 def test_ids_of_another_form_than_the_queues_are_producers(record_id: str, like_sqs: int) -> None:
     packet = record_with("p", format="packet1+zlib", data=b"x")
     assert ids_seen([record_with(record_id), packet]) == IdsSeen(like_sqs, 1)
+
+
+def test_keys_that_are_hottest_one_after_another_are_proposed() -> None:
+    """Each is logged at its own peak, which are more together than all keys' busiest second."""
+    rates = {"a": 2_000.0, "b": 2_000.0}
+    load = replace(PEAK, events_per_second=2_500, hot=rates, plain=rates)
+    (logs,) = [each for each in cheaper(planned(load)) if "logs" in each.name]
+    assert logs.name == "logs of 'a' (250), 'b' (250)"
+    named = {"a": LoggedKey(2_000, 2_000), "b": LoggedKey(500, 7)}
+    assert at_once(named, 2_500) == named
+    assert at_once(named, 1_250) == {"a": LoggedKey(1_000, 2_000), "b": LoggedKey(250, 7)}
+    assert at_once({"a": LoggedKey(0, 5)}, 1) == {"a": LoggedKey(0, 5)}
+
+
+def test_a_key_is_named_with_no_more_than_the_option_takes() -> None:
+    assert ways_of(250_000, writers=4).named == LOG_RATE_MAX

@@ -327,11 +327,12 @@ def _load_of(file: str, of: LoadOptions, screen: Screen) -> tuple[PeakLoad, int]
     """The load of a file, and how many of its lines are no events."""
     sample, bad = _sampled(file, of, screen)
     load = sample.load(
-        packed=of.packed, reads_per_second=of.reads, staleness_seconds=of.staleness / 1_000
+        packed=of.packed,
+        reads_per_second=of.reads,
+        staleness_seconds=of.staleness / 1_000,
+        logs=of.logs,
     )
-    plain = load.plain or {}
-    logs = {key: LoggedKey(plain.get(key, 0.0), named) for key, named in (of.logs or {}).items()}
-    return replace(load, keys_asked=of.asked, logs=logs), bad
+    return replace(load, keys_asked=of.asked), bad
 
 
 def _show(made: Plan, screen: Screen, *, context: bool) -> None:

@@ -5,17 +5,18 @@ their logs are worth it. Metrics name no key, so it looks at tallies and leaves.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 from tallyroll.errors import Missing
-from tallyroll.limits import LOG_POSITIONS, SERIES_SLOTS, record_units
-from tallyroll.logs.entries import SlotName, entries_in, position_of
-from tallyroll.logs.reading import read_group
+from tallyroll.limits import LOG_POSITIONS, LOG_RATE_MAX, SERIES_SLOTS, record_units
+from tallyroll.logs.entries import SlotName, entries_in, group_of, position_of
+from tallyroll.logs.reading import first_leaves, read_group
 from tallyroll.model.items import sized
 from tallyroll.model.records import Record
-from tallyroll.model.specs import Spec
+from tallyroll.model.specs import LogRule, Spec, log_rule
 from tallyroll.model.states import Status, Window
 from tallyroll.model.tallies import Tally
 from tallyroll.model.windows import window_id
@@ -71,7 +72,7 @@ def logs(case: Checkup) -> Iterator[Sign]:
     named = case.settings.logs
     looked = 0
     for key, rate in named.items():
-        if seen := _seen(case, key):
+        if seen := _seen(case, key, log_rule(rate)):
             looked += 1
             yield from _judged(key, rate, seen)
     if named:
@@ -93,7 +94,7 @@ def _judged(key: str, named: int, seen: _Seen) -> Iterator[Sign]:
         return
     each = seen.entries / len(seen.leaves)
     came = f"{where}, {seen.rate:,.1f} logged events a second came, {each:,.1f} in a leaf"
-    better = json.dumps({key: max(1, ceil(seen.rate))}, ensure_ascii=False)
+    better = json.dumps({key: min(LOG_RATE_MAX, max(1, ceil(seen.rate)))}, ensure_ascii=False)
     rename = f"Name it with what comes: tallyroll:logs='{better}', beside the others."
     if seen.full:
         yield warning(
@@ -115,9 +116,9 @@ def _pays(rate: float) -> bool:
     return rate > 0 and ways_of(rate, writers=WRITERS_DEFAULT).gains
 
 
-def _seen(case: Checkup, key: str) -> _Seen | None:
-    """What is seen of a key in the window in which it had most events a second; None if it had
-    none lately.
+def _seen(case: Checkup, key: str, rule: LogRule) -> _Seen | None:
+    """What is seen of a key in the window in which it had most events a second, of those that log
+    it by today's rule; None if it had none lately.
     """
     begun = [
         window
@@ -128,7 +129,7 @@ def _seen(case: Checkup, key: str) -> _Seen | None:
     if not begun:
         return None
     specs = case.catalog.specs([window.id for window in begun])
-    logged = [window for window in begun if window.id in specs and key in specs[window.id].logs]
+    logged = [each for each in begun if each.id in specs and specs[each.id].logs.get(key) == rule]
     rates = _rates(case, key, logged, specs) if logged else {}
     busiest = max(rates, key=lambda window: rates[window], default=None)
     if busiest is None or not rates[busiest]:
@@ -156,7 +157,9 @@ def _rates(
 
 
 def _looked_at(case: Checkup, spec: Spec, tally: Tally) -> _Seen | None:
-    """Some groups of the log, evenly from the busiest sixtieth of the window."""
+    """Some groups of the log, evenly from the busiest sixtieth of the window; if nothing was
+    logged in them, some in which it was.
+    """
     if not tally.series:
         return None
     sixtieth, events = max(tally.series, key=lambda each: each[1])
@@ -165,12 +168,25 @@ def _looked_at(case: Checkup, spec: Spec, tally: Tally) -> _Seen | None:
     rule = spec.logs[tally.key]
     group_ms = rule.slot_ms * rule.slots
     first, last = int(begin // group_ms), int((end - 1) // group_ms)
-    groups = range(first, last + 1, max(1, (last - first) // (GROUPS_READ - 1)))
-    leaves: list[Record] = []
-    lasted = 0.0
-    for group in groups[:GROUPS_READ]:
-        lasted += min((group + 1) * group_ms, end) - max(group * group_ms, begin)
-        leaves += read_group(case.store, spec, SlotName(tally.key, group * rule.slots))
+    evenly = range(first, last + 1, max(1, (last - first) // (GROUPS_READ - 1)))
+    groups: Sequence[int] = evenly[:GROUPS_READ]
+    name = partial(_first_slot, tally.key, rule)
+    if not (leaves := _leaves(case, spec, map(name, groups))):
+        known = first_leaves(case.store, spec, name(first), name(last))
+        groups = sorted({group_of(leaf) for leaf in known})[:GROUPS_READ]
+        leaves = _leaves(case, spec, map(name, groups))
+    lasted = sum(
+        min((group + 1) * group_ms, end) - max(group * group_ms, begin) for group in groups
+    )
     sent = [entry.sent for leaf in leaves for entry in entries_in(leaf)]
     came = sum(begin <= at < end for at in sent)
-    return _Seen(spec, events, came * 1_000 / lasted, tuple(leaves))
+    return _Seen(spec, events, came * 1_000 / lasted if groups else 0.0, tuple(leaves))
+
+
+def _first_slot(key: str, rule: LogRule, group: int) -> SlotName:
+    return SlotName(key, group * rule.slots)
+
+
+def _leaves(case: Checkup, spec: Spec, slots: Iterable[SlotName]) -> list[Record]:
+    """The leaves of the slots' groups."""
+    return [leaf for slot in slots for leaf in read_group(case.store, spec, slot)]
