@@ -109,9 +109,11 @@ class IdentityBook:
     def counts_as(self, sent: Sent) -> list[Identity]:
         """The identities under which a message counts, perhaps by a copy in another window."""
         own, content = self._oracle.identities_of(sent), self._oracle.content_of(sent)
-        if any(each in self._oracle.stored for each in own):
-            return own
+        stored = [each for each in own if each in self._oracle.stored]
         windows = [each.window for each in self.taken_by(sent) if content in each.contents]
+        # Its id may have been another event's here, and then have been free for it in `windows`.
+        if any(content in self.contents_of(each) for each in stored) or (stored and not windows):
+            return own
         return [(windows[0], key, record_id) for _, key, record_id in own if windows]
 
     def check_letter(self, sent: Sent, letter: DeadLetter) -> None:
