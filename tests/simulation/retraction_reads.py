@@ -120,7 +120,7 @@ class RetractionReads(WriterSteps):
         def judge(found: Any) -> Learn | None:
             if isinstance(found, StoreError):
                 return None
-            of = [each for each in self._asking if each.target in asked]
+            of = [each for each in self._settled() if each.target in asked]
             learns: list[Learn] = [partial(self._told, each, found.get(each.target)) for each in of]
             if not self._by_operators:
                 learns += [learn for each in of for learn in self._item_read(each)]
@@ -129,6 +129,12 @@ class RetractionReads(WriterSteps):
             return all_of(learns)
 
         return judge
+
+    def _settled(self) -> list[Retracting]:
+        """The retractions of the batch, of the windows that the calendar has now."""
+        for each in self._asking:
+            self._retracted.settle(each)
+        return self._asking
 
     def _told(self, subject: Retracting, item: Any) -> None:
         subject.told(item)
@@ -155,7 +161,7 @@ class RetractionReads(WriterSteps):
             learns: list[Learn] = []
             # It may be the claim of a redriven event of the batch that is read.
             stays = any(at_steps(each, PLACE) for each in self._batch)
-            for subject in self._asking:
+            for subject in self._settled():
                 own = [each for each in subject.identities if each in asked]
                 if own:
                     self._item_known(subject)

@@ -45,6 +45,7 @@ class Retracting(Subject):
     key: str
     keys: list[str]
     span: tuple[int, int]
+    ts: int | None = None
     item: Authorization | None = None
     claimed_at: int = 0
     refused: bool = False
@@ -101,6 +102,7 @@ class RetractionTruth:
             key=asked.key,
             keys=[*asked.keys],
             span=(since, until),
+            ts=None if asked.window else asked.ts,
         )
 
     def meant_by(self, target: RetractionTarget, keys: Sequence[str]) -> Retracting:
@@ -116,6 +118,14 @@ class RetractionTruth:
             span=self._span(window, None),
         )
 
+    def settle(self, subject: Retracting) -> None:
+        """Let a retraction by time mean the window of its time, as the calendar is now: it may have
+        been delivered before there was any.
+        """
+        if subject.ts is not None:
+            subject.span = self._span(None, subject.ts)
+            subject.windows[0] = window_name(subject.span[0])
+
     def _span(self, window: str | None, ts: int | None) -> tuple[int, int]:
         at = window_start(window) if window else ts
         assert at is not None
@@ -124,6 +134,7 @@ class RetractionTruth:
 
     def view(self, subject: Retracting) -> View:
         """The truth as it concerns a retraction."""
+        self.settle(subject)
         claim = self.claim(subject)
         windows = tuple([self._window(subject, name) for name in subject.windows])
         return View(
