@@ -175,9 +175,9 @@ def check_leaf(what: object) -> None:
 
 
 def event_line(key: str, event: StoredEvent) -> str:
-    """An event as one line of JSON that `tallyroll send` reads, with the exact value. One of a log
-    has the id of its queue message, which is one of its own in any window, and under any key; its
-    id in the `log` stands beside, which `send` does not read.
+    """An event as one line of JSON that `tallyroll send` reads, with the exact value. The id of
+    one of a log is that of its queue message, since logs of other windows and keys may have equal
+    ids. `log` is its id there; `send` does not read it.
     """
     own = event.message or event.id
     sent = Event(key, own, event.ts, event.amount, event.payload, reference=event.reference)

@@ -57,8 +57,8 @@ def events(
     They come by window, and within it in the order of their ids (by code point),
     packets unpacked. With --json each is a line as `tallyroll send` takes it and
     `tallyroll archive read` gives it; one that was retracted has `retracted`, with
-    who and why, and one of a log `message`, the id of its message in the queue. If
-    there are more, a message tells the cursor that goes on.
+    who and why. One of a log has the id of its message in the queue, and as `log`
+    its id there. If there are more, a message tells the cursor that goes on.
 
     With --follow, those that count later come too, until Ctrl-C ends it.
 
